@@ -1,0 +1,79 @@
+"""What tests of several kinds share: waiting, and running the command line against the session's stack."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Protocol, TypeVar
+
+from pydantic import SecretStr
+
+from deploy.flink.local_stack import Stack
+from deploy.flink.local_stack.paths import STACK_DIR_VARIABLE
+from pipelines.settings import ENV_PREFIX, SERVICE_VARIABLES, Settings
+
+T = TypeVar("T")
+
+ROOT = Path(__file__).resolve().parents[1]
+# The installed command's equivalent: same interpreter, same entry point.
+CLI = (sys.executable, "-m", "cli.main")
+
+
+class FreshSettings(Protocol):
+    """Makes settings whose topics, keyspace, database and state folder nobody else has; sections override."""
+
+    def __call__(self, **sections: Mapping[str, object]) -> Settings: ...
+
+
+class Likes(Protocol):
+    """Runs `likes` to its end and returns exit code, stdout and stderr as text.
+
+    `settings` reach it through its environment; without them it finds the session's stack by itself.
+    """
+
+    def __call__(
+        self, *arguments: str, settings: Settings | None = None, stdin: bytes = b"", timeout_s: float = 180.0
+    ) -> CompletedProcess[str]: ...
+
+
+def wait_until(predicate: Callable[[], T], deadline_s: float = 30.0, *, what: str = "") -> T:
+    """Poll until `predicate` returns something true, and return that; fail by name when the time is over."""
+    deadline = time.monotonic() + deadline_s
+    while not (found := predicate()):
+        assert time.monotonic() < deadline, f"not within {deadline_s:g} s: {what or predicate!r}"
+        time.sleep(0.05)
+    return found
+
+
+def cli_environment(stack: Stack, settings: Settings | None = None) -> dict[str, str]:
+    """This process's environment with nothing of the counter's in it but the stack's folder and these settings."""
+    ours = {name for name in os.environ if name.startswith(ENV_PREFIX) and name != "LIKES_CACHE_DIR"}
+    environment = {name: value for name, value in os.environ.items() if name not in ours | SERVICE_VARIABLES.keys()}
+    environment[STACK_DIR_VARIABLE] = str(stack.folder)
+    return environment | (settings_environment(settings) if settings else {})
+
+
+def settings_environment(settings: Settings) -> dict[str, str]:
+    """The variables from which another process resolves the same settings."""
+    return {
+        f"{ENV_PREFIX}{section}_{key}".upper(): _as_text(value)
+        for section in Settings.model_fields
+        for key, value in getattr(settings, section)
+        if value != getattr(getattr(Settings(), section), key)
+    }
+
+
+def _as_text(value: object) -> str:
+    match value:
+        case SecretStr():
+            return value.get_secret_value()
+        case tuple():
+            return ",".join(value)
+        case dict():
+            return ",".join(f"{key}={entry}" for key, entry in value.items())
+        case _:
+            return str(value)
