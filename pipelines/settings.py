@@ -1,0 +1,240 @@
+"""Every setting of the counter, resolved once: defaults, then a TOML file, then the environment, then flags.
+
+An unknown key or an impossible value stops start-up with a `SettingError` that names it; secrets do not print.
+Nothing here opens a connection.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+
+from pipelines.errors import BadInput, SettingError
+
+ENV_PREFIX = "LIKES_"
+CONFIG_FILE_VARIABLE = "LIKES_CONFIG"
+# The four names that `likes stack env` prints; scripts know them without our prefix.
+SERVICE_VARIABLES: Mapping[str, tuple[str, str]] = {
+    "KAFKA_BOOTSTRAP": ("kafka", "bootstrap"),
+    "CASSANDRA_HOSTS": ("cassandra", "hosts"),
+    "CASSANDRA_PORT": ("cassandra", "port"),
+    "REDIS_URL": ("redis", "url"),
+}
+_IDENTIFIER = re.compile(r"[a-z][a-z0-9_]{0,47}\Z")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,200}\Z")
+_REGION = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+
+class KafkaSettings(_Section):
+    """Where the log is. `bootstrap` is a comma-separated host:port list."""
+
+    bootstrap: str = "127.0.0.1:9092"
+    events_topic: str = "like-events"
+    dead_letters_topic: str = "like-events.dlq"
+    counts_topic: str = "content-counts"
+    partitions: int = Field(default=4, ge=1, le=10_000, description="partitions of topics that we create")
+    replication: int = Field(default=1, ge=1, le=9, description="replication factor of topics that we create")
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    sasl_mechanism: Literal["", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = ""
+    username: str = ""
+    password: SecretStr = SecretStr("")
+    ca_file: str = ""
+
+    @field_validator("events_topic", "dead_letters_topic", "counts_topic")
+    @classmethod
+    def _topic(cls, value: str) -> str:
+        if not _TOPIC.match(value):
+            raise ValueError("is not a Kafka topic name (letters, digits, '.', '_', '-')")
+        return value
+
+
+class CassandraSettings(_Section):
+    """Where the system of record is. `hosts` is comma-separated."""
+
+    hosts: str = "127.0.0.1"
+    port: int = Field(default=9042, ge=1, le=65_535)
+    keyspace: str = "likes"
+    local_dc: str = "datacenter1"
+    replication: dict[str, int] = Field(
+        default_factory=dict, description="replicas per data centre; empty: SimpleStrategy with one replica"
+    )
+    consistency: Literal["LOCAL_QUORUM", "LOCAL_ONE", "ONE", "QUORUM", "EACH_QUORUM", "ALL"] = "LOCAL_QUORUM"
+    username: str = ""
+    password: SecretStr = SecretStr("")
+    tls_ca_file: str = Field(default="", description="a CA file turns TLS on")
+    request_timeout_ms: int = Field(default=10_000, ge=100, le=600_000)
+    batch_rows: int = Field(default=80, ge=1, le=500, description="rows in one unlogged batch")
+
+    @field_validator("keyspace")
+    @classmethod
+    def _keyspace(cls, value: str) -> str:
+        if not _IDENTIFIER.match(value):
+            raise ValueError("must be a lower-case identifier of at most 48 characters")
+        return value
+
+
+class RedisSettings(_Section):
+    """Where the cache is: redis:// or rediss://; a password in the URL does not print."""
+
+    url: SecretStr = SecretStr("redis://127.0.0.1:6379/0")
+    ttl_s: int = Field(default=0, ge=0, description="life of a count in seconds; 0: no expiry")
+    batch_totals: int = Field(default=1_000, ge=1, le=10_000, description="totals in one Lua call")
+    timeout_ms: int = Field(default=5_000, ge=50, le=600_000)
+
+
+class RetrySettings(_Section):
+    """How long a writer insists before the job fails over and resumes from its checkpoint."""
+
+    attempts: int = Field(default=6, ge=1, le=100)
+    initial_ms: int = Field(default=100, ge=1, le=60_000)
+    max_ms: int = Field(default=5_000, ge=1, le=600_000)
+
+
+class EventSettings(_Section):
+    """What a valid LikeEvent may hold."""
+
+    regions: tuple[str, ...] = Field(
+        default=("us", "eu", "ap", "sa", "af", "me", "oc"),
+        description="region codes are positions in this list: append only, never reorder",
+    )
+    home_region: str = Field(default="us", description="the region of an event that names none")
+    max_record_bytes: int = Field(default=65_536, ge=256, le=1_048_576)
+    max_ahead_ms: int = Field(default=300_000, ge=0, description="how far event_time may be ahead of the broker")
+
+    @model_validator(mode="after")
+    def _regions(self) -> Self:
+        if not 1 <= len(self.regions) <= 65_536 or len(set(self.regions)) != len(self.regions):
+            raise ValueError("regions must be 1 to 65536 distinct names")
+        if bad := [r for r in self.regions if not _REGION.match(r)]:
+            raise ValueError(f"region {bad[0]!r} must be lower-case letters, digits and '-'")
+        if self.home_region not in self.regions:
+            raise ValueError(f"home_region {self.home_region!r} is not in regions")
+        return self
+
+
+class JobSettings(_Section):
+    """How the Flink job runs."""
+
+    window_ms: int = Field(default=5_000, ge=100, le=600_000, description="a total per changed content this often")
+    checkpoint_interval_ms: int = Field(default=5_000, ge=100, le=3_600_000)
+    parallelism: int = Field(default=2, ge=1, le=4_096)
+    state_backend: Literal["rocksdb", "hashmap"] = "rocksdb"
+    state_dir: str = Field(default="", description="checkpoints and savepoints; empty: the stack's folder")
+    managed_memory_mb: int = Field(default=1_024, ge=64, le=1_048_576)
+    mini_batch_rows: int = Field(default=100_000, ge=1, le=10_000_000)
+    arrow_batch_rows: int = Field(default=10_000, ge=1, le=1_000_000)
+    lease_ttl_s: int = Field(default=20, ge=3, le=600)
+    restart_attempts: int = Field(default=1_000_000, ge=0, description="how often a failed job restarts by itself")
+    flink_rest: str = Field(default="http://127.0.0.1:8081", description="the cluster that `--target cluster` uses")
+    cluster_python: str = Field(default="python", description="the cluster's interpreter, with apache-flink in it")
+
+    @model_validator(mode="after")
+    def _intervals(self) -> Self:
+        if self.checkpoint_interval_ms > self.window_ms:
+            # Mini-batches flush on watermarks and checkpoints: an idle topic waits for the latter.
+            raise ValueError("checkpoint_interval_ms must be at most window_ms")
+        return self
+
+
+class Settings(_Section):
+    """All settings. A section is a table of the TOML file; LIKES_KAFKA_BOOTSTRAP sets [kafka] bootstrap."""
+
+    kafka: KafkaSettings = KafkaSettings()
+    cassandra: CassandraSettings = CassandraSettings()
+    redis: RedisSettings = RedisSettings()
+    retry: RetrySettings = RetrySettings()
+    events: EventSettings = EventSettings()
+    job: JobSettings = JobSettings()
+
+
+def load_settings(
+    environ: Mapping[str, str],
+    *,
+    stack: Mapping[str, str] | None = None,
+    flags: Mapping[str, Mapping[str, object]] | None = None,
+) -> Settings:
+    """Resolve the settings once.
+
+    Args:
+        environ: The process environment. LIKES_CONFIG names a TOML file; LIKES_<SECTION>_<KEY> sets one value;
+            KAFKA_BOOTSTRAP, CASSANDRA_HOSTS, CASSANDRA_PORT and REDIS_URL are understood too.
+        stack: The same four names as a running local stack reports them; they rank below the environment.
+        flags: Values from the command line, by section, ranking highest.
+
+    Raises:
+        SettingError: A key is unknown or a value impossible; the message names it.
+        BadInput: The TOML file cannot be read.
+    """
+    values: dict[str, dict[str, Any]] = {}
+    for source in (_from_services(stack or {}), _from_file(environ), _from_services(environ), _from_prefixed(environ)):
+        _merge(values, source)
+    _merge(values, flags or {})
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        name = ".".join(str(part) for part in first["loc"]) or "settings"
+        kind = "is not a setting" if first["type"] == "extra_forbidden" else first["msg"].removeprefix("Value error, ")
+        raise SettingError(f"setting {name}: {kind}", "see the settings table in README.md") from None
+
+
+def _merge(into: dict[str, dict[str, Any]], source: Mapping[str, Mapping[str, object]]) -> None:
+    for section, entries in source.items():
+        into.setdefault(section, {}).update(entries)
+
+
+def _from_services(environ: Mapping[str, str]) -> dict[str, dict[str, object]]:
+    found: dict[str, dict[str, object]] = {}
+    for variable, (section, key) in SERVICE_VARIABLES.items():
+        if environ.get(variable):
+            found.setdefault(section, {})[key] = environ[variable]
+    return found
+
+
+def _from_file(environ: Mapping[str, str]) -> dict[str, dict[str, object]]:
+    name = environ.get(CONFIG_FILE_VARIABLE)
+    if not name:
+        return {}
+    try:
+        parsed = tomllib.loads(Path(name).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadInput(f"{CONFIG_FILE_VARIABLE}={name} cannot be read: {error}") from None
+    for section, entries in parsed.items():
+        if not isinstance(entries, dict):
+            raise SettingError(f"setting {section}: is not a table of settings", "see the settings table in README.md")
+    return parsed
+
+
+def _from_prefixed(environ: Mapping[str, str]) -> dict[str, dict[str, object]]:
+    found: dict[str, dict[str, object]] = {}
+    own = {CONFIG_FILE_VARIABLE, "LIKES_STACK_DIR", "LIKES_CACHE_DIR"}
+    for variable, text in environ.items():
+        if not variable.startswith(ENV_PREFIX) or variable in own:
+            continue
+        section, _, key = variable.removeprefix(ENV_PREFIX).lower().partition("_")
+        found.setdefault(section, {})[key] = _typed(section, key, text)
+    return found
+
+
+def _typed(section: str, key: str, text: str) -> object:
+    """Lists and tables come as `a,b` and `dc1=3,dc2=3`; everything else is left to the field's own type."""
+    if (section, key) == ("events", "regions"):
+        return tuple(part.strip() for part in text.split(","))
+    if (section, key) == ("cassandra", "replication"):
+        return dict(part.split("=", 1) for part in text.split(",") if "=" in part)
+    return text
+
+
+def from_process(stack: Mapping[str, str] | None = None, **flags: Mapping[str, object]) -> Settings:
+    """`load_settings` with this process's environment."""
+    return load_settings(os.environ, stack=stack, flags=flags)
