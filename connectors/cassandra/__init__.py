@@ -1,0 +1,24 @@
+"""The system of record: totals, users' reactions, and the lightweight transactions that fence and lease."""
+
+from connectors.cassandra.control import Epochs, Generation, Generations, Pointer
+from connectors.cassandra.leases import Lease, Leases
+from connectors.cassandra.schema import ensure_schema
+from connectors.cassandra.session import CassandraSession, connect, open_session
+from connectors.cassandra.stats import ContentStats
+from connectors.cassandra.user_likes import UserLike, UserLikes
+
+__all__ = [
+    "CassandraSession",
+    "ContentStats",
+    "Epochs",
+    "Generation",
+    "Generations",
+    "Lease",
+    "Leases",
+    "Pointer",
+    "UserLike",
+    "UserLikes",
+    "connect",
+    "ensure_schema",
+    "open_session",
+]

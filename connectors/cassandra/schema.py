@@ -1,0 +1,65 @@
+"""The keyspace and its tables, created where they are missing."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from cassandra import AlreadyExists, ConfigurationException
+
+from connectors.cassandra.session import TRANSIENT
+from connectors.retry import insist
+
+if TYPE_CHECKING:
+    from connectors.cassandra.session import CassandraSession
+    from pipelines.settings import Settings
+
+# Two processes that create the same thing at once may both be told that it was missing.
+_RACES: tuple[type[BaseException], ...] = (AlreadyExists, ConfigurationException)
+
+
+def ensure_schema(session: CassandraSession, settings: Settings) -> None:
+    """Create what schemas/cassandra.cql declares and what is missing; existing tables are left alone.
+
+    Several processes may run it at once: every statement is IF NOT EXISTS, a lost race is tried again, and where
+    everything exists nothing is sent.
+
+    Raises:
+        ServiceUnavailable: Cassandra does not answer, or its nodes do not agree on the schema in time.
+    """
+    statements = _statements(settings)
+    # The keyspace is the first statement; the tables follow.
+    if _tables(session) < len(statements) - 1:
+        insist(settings.retry, session.service, (*TRANSIENT, *_RACES), lambda: _create(session, statements))
+
+
+def _create(session: CassandraSession, statements: list[str]) -> None:
+    for statement in statements:
+        # Execute waits until the nodes agree on the schema (max_schema_agreement_wait, 10 s).
+        session.driver.execute(statement)
+
+
+def _tables(session: CassandraSession) -> int:
+    query = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?"
+    return len(session.rows(query, (session.keyspace,)))
+
+
+def _statements(settings: Settings) -> list[str]:
+    text = resources.files("schemas").joinpath("cassandra.cql").read_text(encoding="utf-8")
+    uncommented = "\n".join(line.split("--", 1)[0] for line in text.splitlines())
+    filled = uncommented.replace("{keyspace}", settings.cassandra.keyspace)
+    filled = filled.replace("{replication}", _replication(settings))
+    return [statement.strip() for statement in filled.split(";") if statement.strip()]
+
+
+def _replication(settings: Settings) -> str:
+    """The replication map as CQL. Data centre names come from settings, so they are quoted."""
+    replicas = settings.cassandra.replication
+    if not replicas:
+        return "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+    centres = ", ".join(f"'{_quoted(name)}': {count}" for name, count in replicas.items())
+    return f"{{'class': 'NetworkTopologyStrategy', {centres}}}"
+
+
+def _quoted(text: str) -> str:
+    return text.replace("'", "''")
