@@ -1,0 +1,193 @@
+"""Following a job that this process started: progress, the end of a bounded run, failures, Ctrl-C."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyflink.java_gateway import get_gateway
+
+from connectors import kafka
+from pipelines.errors import JobFailed, ServiceUnavailable, Superseded
+from pipelines.jobs.rest import ENDED, FlinkRest, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pyflink.common import JobClient
+
+    from pipelines.jobs.flink import Target
+    from pipelines.jobs.run import Plan, Tell
+    from pipelines.settings import Settings
+
+_POLL_S = 0.25
+_REPORT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended, or where it goes on.
+
+    Fields:
+        generation: What it counted.
+        job_id: Flink's id.
+        state: FINISHED, CANCELED or RUNNING (on a cluster).
+        savepoint: Where its state lies, None if it goes on or its source ended.
+        events: Records that the run has behind it, over all partitions from offset 0; None if unknown.
+    """
+
+    generation: int
+    job_id: str
+    state: str
+    savepoint: str | None
+    events: int | None
+
+
+class Follower:
+    """Follows one job.
+
+    Args:
+        settings: Of the job.
+        plan: Of this run.
+        target: Where it runs.
+        client: Flink's handle on it.
+        tell: Gets lines for the user.
+    """
+
+    def __init__(self, settings: Settings, plan: Plan, target: Target, client: JobClient, tell: Tell) -> None:
+        self._settings = settings
+        self._plan = plan
+        self._client: Any = client
+        self._rest = FlinkRest(target.rest_url)
+        self._embedded = target.embedded
+        self._tell = tell
+        self._job_id = str(client.get_job_id())
+        self._reported_at = float("-inf")
+
+    def follow(self, *, bounded: bool, ends: bool) -> Outcome:
+        """Wait for the end that the run is to have.
+
+        Args:
+            bounded: Stop at the topic's present end, with a savepoint.
+            ends: The source ends by itself.
+
+        Raises:
+            JobFailed: The job ended in failure, or its process died.
+            Superseded: Another job has taken over.
+        """
+        try:
+            if bounded and not ends:
+                return self._follow_to_present_end()
+            if self._embedded or ends:
+                return self._follow_to_end()
+            return self._wait_until_running()
+        except KeyboardInterrupt:
+            if self._embedded:
+                self._tell("stopping; the last checkpoint stays")
+                self._client.cancel().result()
+            raise
+
+    def _follow_to_present_end(self) -> Outcome:
+        topic = self._settings.kafka.events_topic
+        ends = kafka.end_offsets(self._settings, topic)
+        first = kafka.beginning_offsets(self._settings, topic)
+        wanted = {partition: end for partition, end in ends.items() if end > first[partition]}
+        while True:
+            if self._state() != "RUNNING":
+                time.sleep(_POLL_S)
+                continue
+            # Offsets are committed when a checkpoint is complete, so what is committed has been stored.
+            done = kafka.committed_offsets(self._settings, topic, self._plan.group)
+            if all(done.get(partition, 0) >= end for partition, end in wanted.items()):
+                break
+            self._report(done, ends)
+            time.sleep(_POLL_S)
+        folder = self._plan.folders.stops
+        folder.mkdir(parents=True, exist_ok=True)
+        path = self._stop_with_savepoint(folder)
+        self._await_end()
+        total = sum(ends.values())
+        self._tell(f"counted      {total:,} events; state kept in {path}")
+        return Outcome(self._plan.counting.generation, self._job_id, "FINISHED", path, total)
+
+    def _stop_with_savepoint(self, folder: Path) -> str:
+        # Not by REST: an embedded cluster is gone before it could answer. PyFlink's own method calls one that Flink
+        # 2.3 no longer has, so this is the Java client's.
+        kind = get_gateway().jvm.org.apache.flink.core.execution.SavepointFormatType.NATIVE
+        path = self._client._j_job_client.stopWithSavepoint(False, folder.as_uri(), kind).get()  # noqa: SLF001
+        return str(path).removeprefix("file:")
+
+    def _follow_to_end(self) -> Outcome:
+        while (state := self._state()) not in ENDED:
+            self._report(None, None)
+            time.sleep(_POLL_S)
+        self._tell(f"job {state.lower()}")
+        return Outcome(self._plan.counting.generation, self._job_id, state, None, None)
+
+    def _wait_until_running(self) -> Outcome:
+        while self._state() != "RUNNING":
+            time.sleep(_POLL_S)
+        self._tell(f"running      job {self._job_id}")
+        return Outcome(self._plan.counting.generation, self._job_id, "RUNNING", None, None)
+
+    def _await_end(self) -> None:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            try:
+                if self._rest.state(self._job_id) in ENDED:
+                    return
+            except (ServiceUnavailable, JobFailed):
+                return  # an embedded cluster goes when its job is over
+            time.sleep(_POLL_S)
+
+    def _state(self) -> str:
+        """The job's state; failures become errors."""
+        try:
+            state = str(self._client.get_job_status().result().name)
+        except Exception as error:
+            if type(error).__module__.startswith("py4j"):
+                raise self._lost(error) from None
+            raise
+        if state == "FAILED":
+            raise JobFailed(f"the job failed: {shorten(self._cause())}", "see the logs named above")
+        if state in {"RESTARTING", "FAILING"}:
+            cause = shorten(self._cause())
+            if "Superseded" in cause:
+                self._client.cancel().result()
+                raise Superseded(f"another job has taken over: {cause}", "see `likes job list`")
+            self._report_restart(cause)
+        return state
+
+    def _lost(self, error: Exception) -> JobFailed:
+        kind = shorten(str(error)) if "Py4JJava" in type(error).__name__ else "its process died"
+        return JobFailed(f"the Flink process is gone: {kind}", "run it again; it resumes from its last checkpoint")
+
+    def _cause(self) -> str:
+        try:
+            return self._rest.first_cause(self._job_id)
+        except (ServiceUnavailable, JobFailed):
+            return "no cause known"
+
+    def _due(self) -> bool:
+        now = time.monotonic()
+        if now - self._reported_at < _REPORT_S:
+            return False
+        self._reported_at = now
+        return True
+
+    def _report_restart(self, cause: str) -> None:
+        if self._due():
+            self._tell(f"restarting from the last checkpoint: {cause}")
+
+    def _report(self, done: Mapping[int, int] | None, ends: Mapping[int, int] | None) -> None:
+        if not self._due():
+            return
+        topic = self._settings.kafka.events_topic
+        if done is None:
+            done = kafka.committed_offsets(self._settings, topic, self._plan.group)
+        if ends is None:
+            ends = kafka.end_offsets(self._settings, topic)
+        counted, total = sum(done.values()), sum(ends.values())
+        self._tell(f"counted      {counted:,} of {total:,} events, {max(total - counted, 0):,} to go")

@@ -1,0 +1,148 @@
+"""Before a job starts: which generation it counts, from where, and whether it may."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from connectors import kafka
+from pipelines.errors import Refused
+from pipelines.jobs.offsets import Position, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from connectors.cassandra import Generations, Pointer
+    from pipelines.jobs.saved_state import SavedState
+    from pipelines.settings import EventSettings, Settings
+
+EARLIEST = Position("earliest")
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a run begins and ends.
+
+    Fields:
+        restore: State to resume from; it overrides `offsets`.
+        offsets: First offset by partition without state, None for the beginning of every partition.
+        end: Offset by partition where the source itself ends, None for a source that does not end.
+    """
+
+    restore: SavedState | None
+    offsets: Mapping[int, int] | None
+    end: Mapping[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """A generation as a job needs to know it.
+
+    Fields:
+        generation: Its number.
+        identity: Unique to its creation, so that saved state of another Cassandra is never taken for its own.
+        is_new: Whether this start created it.
+    """
+
+    generation: int
+    identity: str
+    is_new: bool
+
+
+def choose_generation(
+    settings: Settings, generations: Generations, pointer: Pointer, *, new: bool, now_ms: int
+) -> Counting:
+    """The generation to count.
+
+    The first generation ever is created, and made live, by whoever comes first.
+
+    Raises:
+        Refused: The live generation was counted by other rules.
+        ServiceUnavailable: Cassandra does not answer.
+    """
+    live = pointer.read()
+    if live is not None and not new:
+        recorded = json.loads(next((known.rules for known in generations.all() if known.generation == live), "{}"))
+        _check_rules(live, recorded, settings.events)
+        return Counting(live, recorded["id"], is_new=False)
+    identity = uuid.uuid4().hex[:12]
+    rules = {"id": identity, **settings.events.model_dump(include={"regions", "home_region"})}
+    created = generations.create_next(json.dumps(rules), now_ms)
+    if live is None and not pointer.compare_and_set(None, created):
+        return choose_generation(settings, generations, pointer, new=new, now_ms=now_ms)
+    return Counting(created, identity, is_new=True)
+
+
+def _check_rules(generation: int, recorded: Mapping[str, object], rules: EventSettings) -> None:
+    """Refuse settings under which the stored registers would mean something else."""
+    regions = recorded.get("regions", [])
+    if isinstance(regions, list) and list(rules.regions[: len(regions)]) != regions:
+        raise Refused(
+            f"events.regions does not begin with {','.join(regions)}, by which generation {generation} is counted",
+            "only append to the list, or count a new generation (--generation new)",
+        )
+    home = recorded.get("home_region", rules.home_region)
+    if home != rules.home_region:
+        raise Refused(
+            f"events.home_region is {rules.home_region}, but generation {generation} is counted with {home}",
+            "set it back, or count a new generation (--generation new)",
+        )
+
+
+def decide_start(
+    settings: Settings,
+    state: SavedState | None,
+    *,
+    start: Position,
+    end: Position | None,
+    new_generation: bool,
+    group: str,
+) -> Start:
+    """Where a run may begin.
+
+    With state it resumes there. Without, it may only start from offset 0 of every partition or into a new generation:
+    anything else would store totals that miss what lies before.
+
+    Raises:
+        Refused: The combination would make counts wrong; the message says why.
+        ServiceUnavailable: Kafka does not answer.
+        SettingError: The topic does not exist.
+    """
+    if state is not None:
+        if start != EARLIEST:
+            raise Refused(
+                f"this generation resumes from {state.path.name}, which holds its own offsets, so --from {start}"
+                " has no meaning",
+                "leave --from out, or count a new generation (--generation new)",
+            )
+        if end is not None:
+            raise Refused(
+                f"--to {end} ends the job's source, which would end its saved state with it",
+                "use --bounded alone, which stops at the present end, or --generation new",
+            )
+        return Start(state, None, None)
+    group_end = None if end is None else resolve(settings, end, group)
+    if start == EARLIEST:
+        _check_history(settings, new_generation=new_generation)
+        return Start(None, None, group_end)
+    offsets = resolve(settings, start, group)
+    if not new_generation and any(offsets.values()):
+        raise Refused(
+            f"this generation has no saved state, so --from {start} would leave out what lies before",
+            "start from the beginning (leave --from out), or count a new generation (--generation new)",
+        )
+    return Start(None, offsets, group_end)
+
+
+def _check_history(settings: Settings, *, new_generation: bool) -> None:
+    first = kafka.beginning_offsets(settings, settings.kafka.events_topic)
+    lost = {partition: offset for partition, offset in first.items() if offset}
+    if lost and not new_generation:
+        partition, offset = min(lost.items())
+        raise Refused(
+            f"this generation has no saved state and {settings.kafka.events_topic} has lost offsets 0 to {offset - 1}"
+            f" of partition {partition}, so counts would miss them",
+            "restore its checkpoints (job.state_dir), or accept the loss with --generation new",
+        )

@@ -1,0 +1,194 @@
+"""One run of a pipeline, from its settings to its end."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import uuid
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from connectors import kafka
+from connectors.cassandra import Generations, Lease, Leases, Pointer, ensure_schema, open_session
+from connectors.store import lease_name
+from deploy.flink.local_stack.jars import ensure_jars
+from deploy.flink.local_stack.paths import stack_dir
+from deploy.flink.local_stack.ports import free_port
+from pipelines.errors import Refused
+from pipelines.jobs.offsets import Position
+from pipelines.jobs.prepare import EARLIEST, Counting, Start, choose_generation, decide_start
+from pipelines.jobs.saved_state import StateFolders
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from connectors.cassandra import CassandraSession
+    from pipelines.jobs.follow import Outcome
+    from pipelines.settings import Settings
+
+    Tell = Callable[[str], None]
+
+Pipeline = Literal["like-counts", "user-likes"]
+TargetName = Literal["local", "cluster"]
+FLINK_FOLDER = "flink"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asked for.
+
+    Fields:
+        pipeline: Which one.
+        bounded: Count to the topic's present end, keep the state, and stop.
+        start: Where to start without state.
+        end: Where the source ends, None for the present end (`bounded`) or never.
+        new_generation: Count into a new generation.
+        target: The embedded MiniCluster or a running cluster.
+    """
+
+    pipeline: Pipeline = "like-counts"
+    bounded: bool = False
+    start: Position = EARLIEST
+    end: Position | None = None
+    new_generation: bool = False
+    target: TargetName = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything decided, nothing submitted.
+
+    Fields:
+        counting: The generation.
+        group: The consumer group.
+        folders: Where state lies.
+        start: Where it begins and ends.
+        lease: Held by this run.
+        name: The job's name in Flink.
+    """
+
+    counting: Counting
+    group: str
+    folders: StateFolders
+    start: Start
+    lease: Lease
+    name: str
+
+
+def run(settings: Settings, request: Request, tell: Tell) -> Outcome:
+    """Run a pipeline; returns when a local or bounded run has ended, or a cluster has taken the job.
+
+    Raises:
+        Refused: The run would make counts wrong, or another job holds the lease.
+        JobFailed: The job ended in failure.
+        ServiceUnavailable: Kafka, Cassandra or Flink does not answer.
+    """
+    with open_session(settings) as session:
+        ensure_schema(session, settings)
+        with _prepared(settings, request, session, tell) as plan:
+            # Importing pyflink takes a second, which a refused run need not wait for.
+            from pipelines.jobs import submit  # noqa: PLC0415
+
+            return submit.submit(settings, request, plan, tell)
+
+
+@contextmanager
+def _prepared(settings: Settings, request: Request, session: CassandraSession, tell: Tell) -> Iterator[Plan]:
+    counting = choose_generation(
+        settings, Generations(session), Pointer(session), new=request.new_generation, now_ms=_now_ms()
+    )
+    kafka.ensure_topics(settings, counting.generation)
+    is_main = request.pipeline == "like-counts"
+    name = lease_name(counting.generation) if is_main else request.pipeline
+    folders = state_folders(settings, request.pipeline, counting)
+    owner = uuid.uuid4().hex
+    # Before the state is looked at: whoever holds the lease owns what lies there.
+    # A process id is only good for jobs that live in that process.
+    pid = os.getpid() if request.target == "local" else 0
+    wanted = Lease(name, owner, socket.gethostname(), pid, request.target, _now_ms())
+    lease = _take_lease(settings, Leases(session), wanted, tell)
+    try:
+        group = f"{request.pipeline}.{counting.generation}.{counting.identity}" if is_main else request.pipeline
+        start = decide_start(
+            settings,
+            folders.latest(),
+            start=request.start,
+            end=request.end,
+            new_generation=request.new_generation,
+            group=group,
+        )
+        # Progress is read from what the group commits: an earlier run's commits must not pass for this one's.
+        kafka.forget_group(settings, group)
+        yield Plan(counting, group, folders, start, lease, f"{name} {owner[:8]}")
+    except BaseException:
+        Leases(session).release(lease)
+        raise
+    if request.target == "local" or request.bounded:
+        Leases(session).release(lease)
+
+
+def state_folders(settings: Settings, pipeline: Pipeline, counting: Counting) -> StateFolders:
+    """Where the state of a pipeline lies, for a generation of one particular Cassandra and topic."""
+    base = Path(settings.job.state_dir).resolve() if settings.job.state_dir else stack_dir() / FLINK_FOLDER
+    generation = f"g{counting.generation}-{counting.identity}"
+    return StateFolders(base / f"{settings.cassandra.keyspace}.{settings.kafka.events_topic}" / generation / pipeline)
+
+
+def _take_lease(settings: Settings, leases: Leases, wanted: Lease, tell: Tell) -> Lease:
+    deadline = time.monotonic() + settings.job.lease_ttl_s + 1
+    waiting = False
+    while True:
+        try:
+            return leases.acquire(wanted, settings.job.lease_ttl_s)
+        except Refused:
+            held = leases.read(wanted.name)
+            if held is None:
+                continue
+            if _is_dead(held):
+                tell(f"the job that held the lease (pid {held.pid}) is gone; taking over")
+                leases.release(held)
+            elif _is_alive_here(held) or time.monotonic() > deadline:
+                raise
+            elif not waiting:
+                waiting = True
+                tell(f"{wanted.name} is leased to a {held.job} job on {held.host}; waiting to see if it is renewed")
+            time.sleep(0.2)
+
+
+def _is_alive_here(held: Lease) -> bool:
+    return held.host == socket.gethostname() and held.pid > 0 and not _is_dead(held)
+
+
+def _is_dead(held: Lease) -> bool:
+    if held.host != socket.gethostname() or held.pid <= 0:
+        return False
+    try:
+        os.kill(held.pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    # A pid that began after the lease is somebody else's.
+    try:
+        import psutil  # noqa: PLC0415 - only where a lease is contested
+
+        return psutil.Process(held.pid).create_time() * 1_000 > held.since_ms + 1_000
+    except psutil.Error:
+        return True
+
+
+def new_port() -> int:
+    """A free port for the embedded cluster's UI."""
+    return free_port(set())
+
+
+def flink_jars(tell: Tell) -> list[Path]:
+    """The locked connector jars."""
+    return ensure_jars("flink", tell)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

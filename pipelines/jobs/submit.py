@@ -1,0 +1,84 @@
+"""Submitting: plans a pipeline on its target, starts it and follows it. The only module that starts Flink."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deploy.flink.local_stack.paths import stack_dir
+from pipelines import like_counts, user_likes
+from pipelines.jobs import flink, tables
+from pipelines.jobs.bundle import python_bundle
+from pipelines.jobs.follow import Follower, Outcome
+from pipelines.jobs.rest import FlinkRest
+from pipelines.jobs.run import flink_jars, new_port
+from pipelines.steps.read import read
+from pipelines.steps.store import StoreTotals
+from pipelines.steps.store_reactions import StoreReactions
+
+if TYPE_CHECKING:
+    from pyflink.table import StatementSet, TableEnvironment
+
+    from pipelines.jobs.run import Plan, Request, Tell
+    from pipelines.settings import Settings
+
+
+def submit(settings: Settings, request: Request, plan: Plan, tell: Tell) -> Outcome:
+    """Start the job and follow it to its end (local or bounded), or until a cluster runs it.
+
+    Raises:
+        JobFailed: The job ended in failure.
+        ServiceUnavailable: Kafka or Flink does not answer.
+    """
+    target = _target(settings, request)
+    if not target.embedded:
+        FlinkRest(target.rest_url).jobs()  # answers, or says what to do
+    options = flink.configuration(
+        settings.job,
+        name=plan.name,
+        parallelism=settings.job.parallelism,
+        jars=flink_jars(tell),
+        folders=plan.folders,
+        restore=plan.start.restore,
+    )
+    if target.embedded:
+        options |= flink.embedded_options(settings.job, target)
+    else:
+        options |= flink.remote_options(settings.job, target, [python_bundle(tell)])
+    env = flink.environment(options, target)
+    statements = _build(env, settings, request, plan)
+    _announce(plan, target, tell)
+    client = statements.execute().get_job_client()
+    if client is None:
+        raise RuntimeError("Flink gave no client for a streaming job")
+    return Follower(settings, plan, target, client, tell).follow(
+        bounded=request.bounded, ends=plan.start.end is not None
+    )
+
+
+def _build(env: TableEnvironment, settings: Settings, request: Request, plan: Plan) -> StatementSet:
+    connector = tables.source(settings, plan.group, plan.start.offsets, plan.start.end)
+
+    def source(env: TableEnvironment) -> None:
+        read(env, connector)
+
+    if request.pipeline == "user-likes":
+        return user_likes.build(env, source, settings.events, StoreReactions(settings))
+    generation = plan.counting.generation
+    function = StoreTotals(settings, generation, plan.lease.owner)
+    return like_counts.build(env, source, tables.sinks(settings, generation), settings.events, function, generation)
+
+
+def _target(settings: Settings, request: Request) -> flink.Target:
+    folder = stack_dir() / "flink"
+    if request.target == "cluster":
+        return flink.Target(settings.job.flink_rest, False, folder / "logs", folder / "scratch")
+    return flink.Target(f"http://127.0.0.1:{new_port()}", True, folder / "logs", folder / "scratch")
+
+
+def _announce(plan: Plan, target: flink.Target, tell: Tell) -> None:
+    restore = plan.start.restore
+    tell(f"job          {plan.name}, generation {plan.counting.generation}")
+    tell(f"starts from  {restore.path if restore else plan.start.offsets or 'offset 0 of every partition'}")
+    tell(f"UI           {target.rest_url}")
+    tell(f"checkpoints  {plan.folders.root}")
+    tell(f"logs         {target.log_dir}")
