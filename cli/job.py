@@ -7,10 +7,15 @@ from dataclasses import asdict
 from typing import Annotated, Literal
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from cli.common import Json, settings_from_process, tell
+from pipelines.jobs.manage import list_jobs, savepoint, stop
 from pipelines.jobs.offsets import parse_position
 from pipelines.jobs.run import Request, run
+
+Generation = Annotated[int | None, typer.Option(min=1, help="Default: the live generation.")]
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 
@@ -53,3 +58,41 @@ def run_job(
     outcome = run(settings_from_process(**flags), request, tell)
     if as_json:
         typer.echo(json.dumps(asdict(outcome)))
+
+
+@app.command("list", epilog="Example: likes job list --json")
+def list_running(*, as_json: Json = False) -> None:
+    """Show every generation's job: whether it runs, where, what is saved, how far it is."""
+    found = list_jobs(settings_from_process())
+    if as_json:
+        typer.echo(json.dumps([asdict(info) for info in found]))
+        return
+    table = Table("pipeline", "generation", "state", "counted", "lag", "UI", "saved state", box=None, pad_edge=False)
+    for info in found:
+        number = "" if info.generation is None else f"{info.generation}{' (live)' if info.live else ''}"
+        table.add_row(
+            info.pipeline, number, info.state, f"{info.counted:,}", f"{info.lag:,}", info.rest_url, info.saved
+        )
+    Console().print(table)
+
+
+@app.command("savepoint", epilog="Example: likes job savepoint")
+def take_savepoint(*, generation: Generation = None, as_json: Json = False) -> None:
+    """Save the state of the running job to a place that nothing deletes; the job goes on."""
+    path = savepoint(settings_from_process(), generation)
+    typer.echo(json.dumps({"savepoint": path}) if as_json else path)
+
+
+@app.command("stop", epilog="Example: likes job stop --savepoint")
+def stop_job(
+    *,
+    with_savepoint: Annotated[bool, typer.Option("--savepoint", help="Save its state at the very end first.")] = False,
+    generation: Generation = None,
+    as_json: Json = False,
+) -> None:
+    """Stop the running job. The next run resumes from its savepoint, or without one from its last checkpoint."""
+    path = stop(settings_from_process(), generation, with_savepoint=with_savepoint)
+    if as_json:
+        typer.echo(json.dumps({"stopped": True, "savepoint": path}))
+    else:
+        typer.echo(f"stopped; state in {path}" if path else "stopped; the last checkpoint stays")

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import socket
-import threading
 import time
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from connectors.cassandra.control import Epochs
-from connectors.cassandra.leases import Lease, Leases
 from connectors.cassandra.session import CassandraSession, connect
 from connectors.cassandra.stats import PARTS, ContentStats
+from connectors.lease_keeper import LeaseKeeper
 from connectors.redis import RedisCounts
 from pipelines.domain.counter import PnCount, RegionTotal
 from pipelines.domain.version import Version, superseded
-from pipelines.errors import LikesError, Refused, Superseded
+from pipelines.errors import Superseded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pipelines.settings import Settings
 
-_log = logging.getLogger(__name__)
 # Each round reads Cassandra again for the hashes that another loader took over meanwhile.
 _FILL_ROUNDS = 3
 _FENCE_LIFE_S = 1.0
@@ -42,13 +37,12 @@ class _Stores:
     stats: ContentStats
     counts: RedisCounts
     epochs: Epochs
-    leases: Leases
 
     @classmethod
     def connect(cls, settings: Settings) -> Self:
         counts = RedisCounts(settings)  # connects later, so it is the one that cannot be left open
         session = connect(settings)
-        return cls(session, ContentStats(session), counts, Epochs(session), Leases(session))
+        return cls(session, ContentStats(session), counts, Epochs(session))
 
     def close(self) -> None:
         self.session.cluster.shutdown()
@@ -87,10 +81,8 @@ class TotalsWriter:
         self._owner = owner
         self._clock = clock
         self._now_ms = now_ms
-        self._stop = threading.Event()
         self._opened: _Stores | None = None
-        self._renewing: threading.Thread | None = None
-        self._lost_to: str | None = None
+        self._lease: LeaseKeeper | None = None
         self._checked_at = float("-inf")
         self.epoch = 0
 
@@ -103,21 +95,18 @@ class TotalsWriter:
         """
         self._opened = _Stores.connect(self._settings)
         try:
-            self._keep_lease()
-            self._raise_if_lost()
+            self._lease = LeaseKeeper(self._opened.session, lease_name(self._generation), self._owner)
+            self._lease.start()
             self.epoch = self._stores.epochs.take(self._generation)
         except BaseException:
             self.close()
             raise
-        self._renewing = threading.Thread(target=self._renew_until_closed, name="lease", daemon=True)
-        self._renewing.start()
 
     def close(self) -> None:
         """Stop renewing and disconnect. The lease stays: it belongs to the job, not to one writer."""
-        self._stop.set()
-        if self._renewing is not None:
-            self._renewing.join()
-            self._renewing = None
+        if self._lease is not None:
+            self._lease.close()
+            self._lease = None
         if self._opened is not None:
             self._opened.close()
             self._opened = None
@@ -189,7 +178,8 @@ class TotalsWriter:
             ServiceUnavailable: Cassandra does not answer, after retries.
             Superseded: Somebody has.
         """
-        self._raise_if_lost()
+        if self._lease is not None:
+            self._lease.check()
         asked_at = self._clock()
         if asked_at - self._checked_at < _FENCE_LIFE_S:
             return
@@ -200,29 +190,6 @@ class TotalsWriter:
                 "nothing to do if the job was restarted; else stop one of the two jobs",
             )
         self._checked_at = asked_at
-
-    def _raise_if_lost(self) -> None:
-        if self._lost_to is not None:
-            raise Superseded(f"the job's lease was lost: {self._lost_to}", "stop one of the two jobs")
-
-    def _renew_until_closed(self) -> None:
-        while not self._stop.wait(self._settings.job.lease_ttl_s / 3) and self._lost_to is None:
-            try:
-                self._keep_lease()
-            except LikesError as error:
-                # Cassandra is away: the next write will find out, and the fence does not depend on the lease.
-                _log.warning("lease not renewed: %s", error)
-
-    def _keep_lease(self) -> None:
-        """Renew the job's lease, or take it again if it ran out while nobody renewed it."""
-        name = lease_name(self._generation)
-        mine = Lease(name, self._owner, socket.gethostname(), os.getpid(), "", self._now_ms())
-        leases = self._stores.leases
-        held = leases.read(name)
-        try:
-            leases.acquire(held if held and held.owner == self._owner else mine, self._settings.job.lease_ttl_s)
-        except Refused as error:
-            self._lost_to = error.message
 
 
 def publish(

@@ -238,3 +238,25 @@ def _typed(section: str, key: str, text: str) -> object:
 def from_process(stack: Mapping[str, str] | None = None, **flags: Mapping[str, object]) -> Settings:
     """`load_settings` with this process's environment."""
     return load_settings(os.environ, stack=stack, flags=flags)
+
+
+def to_environment(settings: Settings) -> dict[str, str]:
+    """The LIKES_ variables from which another process resolves the same settings, secrets included."""
+    return {
+        f"{ENV_PREFIX}{section}_{key}".upper(): _as_text(value)
+        for section in Settings.model_fields
+        for key, value in getattr(settings, section)
+        if value != getattr(getattr(Settings(), section), key)
+    }
+
+
+def _as_text(value: object) -> str:
+    match value:
+        case SecretStr():
+            return value.get_secret_value()
+        case tuple():
+            return ",".join(value)
+        case dict():
+            return ",".join(f"{key}={entry}" for key, entry in value.items())
+        case _:
+            return str(value)

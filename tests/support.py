@@ -10,11 +10,9 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Protocol, TypeVar
 
-from pydantic import SecretStr
-
 from deploy.flink.local_stack import Stack
 from deploy.flink.local_stack.paths import STACK_DIR_VARIABLE
-from pipelines.settings import ENV_PREFIX, SERVICE_VARIABLES, Settings
+from pipelines.settings import ENV_PREFIX, SERVICE_VARIABLES, Settings, to_environment
 
 T = TypeVar("T")
 
@@ -54,26 +52,4 @@ def cli_environment(stack: Stack, settings: Settings | None = None) -> dict[str,
     ours = {name for name in os.environ if name.startswith(ENV_PREFIX) and name != "LIKES_CACHE_DIR"}
     environment = {name: value for name, value in os.environ.items() if name not in ours | SERVICE_VARIABLES.keys()}
     environment[STACK_DIR_VARIABLE] = str(stack.folder)
-    return environment | (settings_environment(settings) if settings else {})
-
-
-def settings_environment(settings: Settings) -> dict[str, str]:
-    """The variables from which another process resolves the same settings."""
-    return {
-        f"{ENV_PREFIX}{section}_{key}".upper(): _as_text(value)
-        for section in Settings.model_fields
-        for key, value in getattr(settings, section)
-        if value != getattr(getattr(Settings(), section), key)
-    }
-
-
-def _as_text(value: object) -> str:
-    match value:
-        case SecretStr():
-            return value.get_secret_value()
-        case tuple():
-            return ",".join(value)
-        case dict():
-            return ",".join(f"{key}={entry}" for key, entry in value.items())
-        case _:
-            return str(value)
+    return environment | (to_environment(settings) if settings else {})

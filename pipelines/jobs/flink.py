@@ -85,7 +85,8 @@ def configuration(
     }
     if restore is not None:
         options["execution.state-recovery.path"] = restore.path.as_uri()
-        options["execution.state-recovery.claim-mode"] = "CLAIM" if restore.is_ours else "NO_CLAIM"
+        # Never CLAIM: a paused job that wakes up would still delete what it once owned. `prune` tidies up instead.
+        options["execution.state-recovery.claim-mode"] = "NO_CLAIM"
     return options
 
 
@@ -95,12 +96,13 @@ def embedded_options(job: JobSettings, target: Target) -> dict[str, str]:
     return {
         "rest.address": "127.0.0.1",
         "rest.bind-address": "127.0.0.1",
+        "jobmanager.bind-host": "127.0.0.1",
+        "taskmanager.bind-host": "127.0.0.1",
         "rest.port": port,
         "rest.bind-port": port,
         # The MiniCluster's own default of 128 MB starves RocksDB: four times slower.
         "taskmanager.memory.managed.size": f"{job.managed_memory_mb} mb",
         "io.tmp.dirs": str(target.scratch_dir),
-        "jobmanager.archive.fs.dir": "",
     }
 
 

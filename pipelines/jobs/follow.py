@@ -36,6 +36,7 @@ class Outcome:
         state: FINISHED, CANCELED or RUNNING (on a cluster).
         savepoint: Where its state lies, None if it goes on or its source ended.
         events: Records that the run has behind it, over all partitions from offset 0; None if unknown.
+        counting_s: Seconds from when all tasks ran until everything was stored and checkpointed; None if unbounded.
     """
 
     generation: int
@@ -43,6 +44,7 @@ class Outcome:
     state: str
     savepoint: str | None
     events: int | None
+    counting_s: float | None = None
 
 
 class Follower:
@@ -94,6 +96,9 @@ class Follower:
         ends = kafka.end_offsets(self._settings, topic)
         first = kafka.beginning_offsets(self._settings, topic)
         wanted = {partition: end for partition, end in ends.items() if end > first[partition]}
+        while not self._tasks_run():
+            time.sleep(_POLL_S)
+        running_at = time.monotonic()
         while True:
             if self._state() != "RUNNING":
                 time.sleep(_POLL_S)
@@ -104,13 +109,15 @@ class Follower:
                 break
             self._report(done, ends)
             time.sleep(_POLL_S)
+        counting_s = time.monotonic() - running_at
         folder = self._plan.folders.stops
         folder.mkdir(parents=True, exist_ok=True)
         path = self._stop_with_savepoint(folder)
-        self._await_end()
+        if not self._embedded:
+            self._await_end()  # an embedded cluster goes with this process
         total = sum(ends.values())
         self._tell(f"counted      {total:,} events; state kept in {path}")
-        return Outcome(self._plan.counting.generation, self._job_id, "FINISHED", path, total)
+        return Outcome(self._plan.counting.generation, self._job_id, "FINISHED", path, total, round(counting_s, 3))
 
     def _stop_with_savepoint(self, folder: Path) -> str:
         # Not by REST: an embedded cluster is gone before it could answer. PyFlink's own method calls one that Flink
@@ -127,7 +134,7 @@ class Follower:
         return Outcome(self._plan.counting.generation, self._job_id, state, None, None)
 
     def _wait_until_running(self) -> Outcome:
-        while self._state() != "RUNNING":
+        while not self._tasks_run():
             time.sleep(_POLL_S)
         self._tell(f"running      job {self._job_id}")
         return Outcome(self._plan.counting.generation, self._job_id, "RUNNING", None, None)
@@ -139,7 +146,7 @@ class Follower:
                 if self._rest.state(self._job_id) in ENDED:
                     return
             except (ServiceUnavailable, JobFailed):
-                return  # an embedded cluster goes when its job is over
+                return
             time.sleep(_POLL_S)
 
     def _state(self) -> str:
@@ -176,6 +183,15 @@ class Follower:
             return False
         self._reported_at = now
         return True
+
+    def _tasks_run(self) -> bool:
+        """Whether every task runs: a job is RUNNING as soon as it is scheduled."""
+        if self._state() != "RUNNING":
+            return False
+        try:
+            return all(vertex["status"] == "RUNNING" for vertex in self._rest.vertices(self._job_id))
+        except ServiceUnavailable:
+            return False
 
     def _report_restart(self, cause: str) -> None:
         if self._due():

@@ -51,6 +51,15 @@ class Counting:
     is_new: bool
 
 
+def live_counting(generations: Generations, pointer: Pointer) -> Counting | None:
+    """The generation that readers see, None before the first. Raises ServiceUnavailable."""
+    live = pointer.read()
+    if live is None:
+        return None
+    rules = next(known.rules for known in generations.all() if known.generation == live)
+    return Counting(live, json.loads(rules)["id"], is_new=False)
+
+
 def choose_generation(
     settings: Settings, generations: Generations, pointer: Pointer, *, new: bool, now_ms: int
 ) -> Counting:
@@ -62,11 +71,11 @@ def choose_generation(
         Refused: The live generation was counted by other rules.
         ServiceUnavailable: Cassandra does not answer.
     """
-    live = pointer.read()
+    live = live_counting(generations, pointer)
     if live is not None and not new:
-        recorded = json.loads(next((known.rules for known in generations.all() if known.generation == live), "{}"))
-        _check_rules(live, recorded, settings.events)
-        return Counting(live, recorded["id"], is_new=False)
+        recorded = next(known.rules for known in generations.all() if known.generation == live.generation)
+        _check_rules(live.generation, json.loads(recorded), settings.events)
+        return live
     identity = uuid.uuid4().hex[:12]
     rules = {"id": identity, **settings.events.model_dump(include={"regions", "home_region"})}
     created = generations.create_next(json.dumps(rules), now_ms)
@@ -98,12 +107,20 @@ def decide_start(
     start: Position,
     end: Position | None,
     new_generation: bool,
-    group: str,
+    committed_group: str,
 ) -> Start:
     """Where a run may begin.
 
     With state it resumes there. Without, it may only start from offset 0 of every partition or into a new generation:
     anything else would store totals that miss what lies before.
+
+    Args:
+        settings: Of the topic.
+        state: The newest saved state, None if there is none.
+        start: Where the user wants to start.
+        end: Where the source is to end, None for never.
+        new_generation: Whether nobody reads this generation yet.
+        committed_group: Whose offsets `committed` means: the live generation's.
 
     Raises:
         Refused: The combination would make counts wrong; the message says why.
@@ -123,11 +140,11 @@ def decide_start(
                 "use --bounded alone, which stops at the present end, or --generation new",
             )
         return Start(state, None, None)
-    group_end = None if end is None else resolve(settings, end, group)
+    group_end = None if end is None else resolve(settings, end, committed_group)
     if start == EARLIEST:
         _check_history(settings, new_generation=new_generation)
         return Start(None, None, group_end)
-    offsets = resolve(settings, start, group)
+    offsets = resolve(settings, start, committed_group)
     if not new_generation and any(offsets.values()):
         raise Refused(
             f"this generation has no saved state, so --from {start} would leave out what lies before",

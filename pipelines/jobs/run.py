@@ -15,15 +15,24 @@ from connectors import kafka
 from connectors.cassandra import Generations, Lease, Leases, Pointer, ensure_schema, open_session
 from connectors.store import lease_name
 from deploy.flink.local_stack.jars import ensure_jars
-from deploy.flink.local_stack.paths import stack_dir
 from deploy.flink.local_stack.ports import free_port
 from pipelines.errors import Refused
+from pipelines.jobs.names import group_of, state_folders
 from pipelines.jobs.offsets import Position
-from pipelines.jobs.prepare import EARLIEST, Counting, Start, choose_generation, decide_start
+from pipelines.jobs.prepare import (
+    EARLIEST,
+    Counting,
+    Start,
+    choose_generation,
+    decide_start,
+    live_counting,
+)
 from pipelines.jobs.saved_state import StateFolders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from pyflink.table.udf import ScalarFunction
 
     from connectors.cassandra import CassandraSession
     from pipelines.jobs.follow import Outcome
@@ -33,7 +42,6 @@ if TYPE_CHECKING:
 
 Pipeline = Literal["like-counts", "user-likes"]
 TargetName = Literal["local", "cluster"]
-FLINK_FOLDER = "flink"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +86,14 @@ class Plan:
     name: str
 
 
-def run(settings: Settings, request: Request, tell: Tell) -> Outcome:
+def run(settings: Settings, request: Request, tell: Tell, function: ScalarFunction | None = None) -> Outcome:
     """Run a pipeline; returns when a local or bounded run has ended, or a cluster has taken the job.
+
+    Args:
+        settings: Of everything.
+        request: What the user asked for.
+        tell: Gets lines for the user.
+        function: Stores totals in the place of the real one; for measuring.
 
     Raises:
         Refused: The run would make counts wrong, or another job holds the lease.
@@ -92,34 +106,37 @@ def run(settings: Settings, request: Request, tell: Tell) -> Outcome:
             # Importing pyflink takes a second, which a refused run need not wait for.
             from pipelines.jobs import submit  # noqa: PLC0415
 
-            return submit.submit(settings, request, plan, tell)
+            return submit.submit(settings, request, plan, tell, function)
 
 
 @contextmanager
 def _prepared(settings: Settings, request: Request, session: CassandraSession, tell: Tell) -> Iterator[Plan]:
-    counting = choose_generation(
-        settings, Generations(session), Pointer(session), new=request.new_generation, now_ms=_now_ms()
-    )
+    generations, pointer = Generations(session), Pointer(session)
+    live = live_counting(generations, pointer)
+    counting = choose_generation(settings, generations, pointer, new=request.new_generation, now_ms=_now_ms())
     kafka.ensure_topics(settings, counting.generation)
-    is_main = request.pipeline == "like-counts"
-    name = lease_name(counting.generation) if is_main else request.pipeline
-    folders = state_folders(settings, request.pipeline, counting)
+    generation = counting.generation if request.pipeline == "like-counts" else None
+    name = lease_name(counting.generation) if generation else request.pipeline
+    folders = state_folders(settings, request.pipeline, generation, counting.identity)
     owner = uuid.uuid4().hex
     # Before the state is looked at: whoever holds the lease owns what lies there.
+    rest_url = f"http://127.0.0.1:{free_port(set())}" if request.target == "local" else settings.job.flink_rest
     # A process id is only good for jobs that live in that process.
     pid = os.getpid() if request.target == "local" else 0
-    wanted = Lease(name, owner, socket.gethostname(), pid, request.target, _now_ms())
+    wanted = Lease(name, owner, socket.gethostname(), pid, rest_url, _now_ms())
     lease = _take_lease(settings, Leases(session), wanted, tell)
     try:
-        group = f"{request.pipeline}.{counting.generation}.{counting.identity}" if is_main else request.pipeline
+        group = group_of(request.pipeline, generation, counting.identity)
         start = decide_start(
             settings,
             folders.latest(),
             start=request.start,
             end=request.end,
             new_generation=request.new_generation,
-            group=group,
+            committed_group=group_of(request.pipeline, live.generation, live.identity) if live else group,
         )
+        if start.restore is not None:
+            folders.prune(start.restore)
         # Progress is read from what the group commits: an earlier run's commits must not pass for this one's.
         kafka.forget_group(settings, group)
         yield Plan(counting, group, folders, start, lease, f"{name} {owner[:8]}")
@@ -128,13 +145,6 @@ def _prepared(settings: Settings, request: Request, session: CassandraSession, t
         raise
     if request.target == "local" or request.bounded:
         Leases(session).release(lease)
-
-
-def state_folders(settings: Settings, pipeline: Pipeline, counting: Counting) -> StateFolders:
-    """Where the state of a pipeline lies, for a generation of one particular Cassandra and topic."""
-    base = Path(settings.job.state_dir).resolve() if settings.job.state_dir else stack_dir() / FLINK_FOLDER
-    generation = f"g{counting.generation}-{counting.identity}"
-    return StateFolders(base / f"{settings.cassandra.keyspace}.{settings.kafka.events_topic}" / generation / pipeline)
 
 
 def _take_lease(settings: Settings, leases: Leases, wanted: Lease, tell: Tell) -> Lease:
@@ -154,7 +164,7 @@ def _take_lease(settings: Settings, leases: Leases, wanted: Lease, tell: Tell) -
                 raise
             elif not waiting:
                 waiting = True
-                tell(f"{wanted.name} is leased to a {held.job} job on {held.host}; waiting to see if it is renewed")
+                tell(f"{wanted.name} is leased to a job on {held.host}; waiting to see if it is renewed")
             time.sleep(0.2)
 
 
@@ -178,11 +188,6 @@ def _is_dead(held: Lease) -> bool:
         return psutil.Process(held.pid).create_time() * 1_000 > held.since_ms + 1_000
     except psutil.Error:
         return True
-
-
-def new_port() -> int:
-    """A free port for the embedded cluster's UI."""
-    return free_port(set())
 
 
 def flink_jars(tell: Tell) -> list[Path]:

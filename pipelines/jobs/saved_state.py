@@ -1,8 +1,12 @@
 """What a generation can resume from: Flink's checkpoints and savepoints as they lie on disk.
 
-    <state dir>/like-counts/g<N>/checkpoints/<job id>/chk-<n>/_metadata   owned by Flink: claimed, then deleted
-    <state dir>/like-counts/g<N>/stops/savepoint-…/_metadata              made at the end of a run: claimed as well
-    <state dir>/like-counts/g<N>/savepoints/savepoint-…/_metadata         asked for by the user: never touched
+    <state dir>/<topic>/<pipeline>.g<N>.<identity>/checkpoints/<job id>/chk-<n>/_metadata   of each run
+    <state dir>/<topic>/<pipeline>.g<N>.<identity>/stops/savepoint-…/_metadata              made at the end of a run
+    <state dir>/<topic>/<pipeline>.g<N>.<identity>/savepoints/savepoint-…/_metadata         asked for by the user
+
+A run copies what it resumes from into its own first checkpoint and owns nothing of earlier runs. So when a run starts,
+everything but the state that it resumes from can go (`prune`), and must: an abandoned line of history that was resumed
+later would miss what has been written since. Only the user's savepoints are never touched.
 
 Checkpoint ids go on counting when a job is restored, so the newest state is the one with the largest id, whatever the
 clock says. The id stands in the head of `_metadata`: magic number and version (int each), then the id (long), all
@@ -11,6 +15,7 @@ big-endian (org.apache.flink.runtime.checkpoint.Checkpoints and MetadataV3Serial
 
 from __future__ import annotations
 
+import shutil
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,11 +41,6 @@ class SavedState:
     path: Path
     kind: Kind
     checkpoint_id: int
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether Flink may delete it once newer state replaces it."""
-        return self.kind != "savepoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,13 @@ class StateFolders:
         ]
         # Of equal ids (a savepoint and its copy) prefer what the user asked for: it cannot have been half deleted.
         return max(found, key=lambda state: (state.checkpoint_id, state.kind == "savepoint"), default=None)
+
+    def prune(self, keep: SavedState) -> None:
+        """Remove the checkpoints and stops of all runs but the one that made `keep`."""
+        runs = [*self.checkpoints.glob("*/"), *self.stops.glob("savepoint-*/")]
+        for folder in runs:
+            if not keep.path.is_relative_to(folder):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _states(kind: Kind, folder: Path, pattern: str) -> list[SavedState]:

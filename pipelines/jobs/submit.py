@@ -4,32 +4,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deploy.flink.local_stack.paths import stack_dir
 from pipelines import like_counts, user_likes
 from pipelines.jobs import flink, tables
 from pipelines.jobs.bundle import python_bundle
 from pipelines.jobs.follow import Follower, Outcome
+from pipelines.jobs.names import flink_dir
 from pipelines.jobs.rest import FlinkRest
-from pipelines.jobs.run import flink_jars, new_port
+from pipelines.jobs.run import flink_jars
 from pipelines.steps.read import read
 from pipelines.steps.store import StoreTotals
 from pipelines.steps.store_reactions import StoreReactions
 
 if TYPE_CHECKING:
     from pyflink.table import StatementSet, TableEnvironment
+    from pyflink.table.udf import ScalarFunction
 
     from pipelines.jobs.run import Plan, Request, Tell
     from pipelines.settings import Settings
 
 
-def submit(settings: Settings, request: Request, plan: Plan, tell: Tell) -> Outcome:
+def submit(
+    settings: Settings, request: Request, plan: Plan, tell: Tell, function: ScalarFunction | None = None
+) -> Outcome:
     """Start the job and follow it to its end (local or bounded), or until a cluster runs it.
 
     Raises:
         JobFailed: The job ended in failure.
         ServiceUnavailable: Kafka or Flink does not answer.
     """
-    target = _target(settings, request)
+    target = _target(request, plan)
     if not target.embedded:
         FlinkRest(target.rest_url).jobs()  # answers, or says what to do
     options = flink.configuration(
@@ -45,7 +48,7 @@ def submit(settings: Settings, request: Request, plan: Plan, tell: Tell) -> Outc
     else:
         options |= flink.remote_options(settings.job, target, [python_bundle(tell)])
     env = flink.environment(options, target)
-    statements = _build(env, settings, request, plan)
+    statements = _build(env, settings, request, plan, function)
     _announce(plan, target, tell)
     client = statements.execute().get_job_client()
     if client is None:
@@ -55,24 +58,25 @@ def submit(settings: Settings, request: Request, plan: Plan, tell: Tell) -> Outc
     )
 
 
-def _build(env: TableEnvironment, settings: Settings, request: Request, plan: Plan) -> StatementSet:
+def _build(
+    env: TableEnvironment, settings: Settings, request: Request, plan: Plan, function: ScalarFunction | None
+) -> StatementSet:
     connector = tables.source(settings, plan.group, plan.start.offsets, plan.start.end)
 
     def source(env: TableEnvironment) -> None:
         read(env, connector)
 
     if request.pipeline == "user-likes":
-        return user_likes.build(env, source, settings.events, StoreReactions(settings))
+        return user_likes.build(env, source, settings.events, StoreReactions(settings, plan.lease.owner))
     generation = plan.counting.generation
-    function = StoreTotals(settings, generation, plan.lease.owner)
+    function = function or StoreTotals(settings, generation, plan.lease.owner)
     return like_counts.build(env, source, tables.sinks(settings, generation), settings.events, function, generation)
 
 
-def _target(settings: Settings, request: Request) -> flink.Target:
-    folder = stack_dir() / "flink"
-    if request.target == "cluster":
-        return flink.Target(settings.job.flink_rest, False, folder / "logs", folder / "scratch")
-    return flink.Target(f"http://127.0.0.1:{new_port()}", True, folder / "logs", folder / "scratch")
+def _target(request: Request, plan: Plan) -> flink.Target:
+    folder = flink_dir()
+    # The lease says where the job is to be found.
+    return flink.Target(plan.lease.job, request.target == "local", folder / "logs", folder / "scratch")
 
 
 def _announce(plan: Plan, target: flink.Target, tell: Tell) -> None:

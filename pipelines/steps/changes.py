@@ -7,6 +7,10 @@ replay that merges the taps never visits B, yet the run before the crash may hav
 outside the home region also touches its own region and the home region, and whatever an earlier run can have written is
 written again. (A hidden visit is in the region of a replayed event; if that is the home region, the register then ends
 elsewhere, by an event from outside, which touches the home region too.)
+
+Savepoints depend on two things here. The function's `uid`: without it Flink names its operator, and so every operator
+after it, by a number that changes with how often the process has planned. And `region` as STRING: left alone its type
+is as long as the longest name in the settings, and a state's types may not change.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from pipelines.settings import EventSettings
 
 CHANGES = "changes"
+CHANGELOG_UID = "register-changes"
 _ZERO = "CAST(0 AS BIGINT)"
 _ADDED, _REMOVED = ("INSERT", "UPDATE_AFTER"), ("DELETE", "UPDATE_BEFORE")
 
@@ -32,9 +37,10 @@ def changes(env: TableEnvironment, rules: EventSettings) -> None:
     """Create the append-only view `changes`: content_id, region STRING, likes_p, likes_n, dislikes_p, dislikes_n and
     event_ms BIGINT, the time of the tap.
     """
-    home = sql.literal(rules.home_region)
+    home = f"CAST({sql.literal(rules.home_region)} AS STRING)"
     reaction = f"MOD(register / {1 << REACTION_SHIFT}, {1 << REACTION_BITS})"
     names = [(str(code), sql.literal(name)) for code, name in enumerate(rules.regions)]
+    region = f"CAST({sql.cases(f'MOD(register, {1 << REGION_BITS})', names)} AS STRING)"
     deltas = ", ".join(
         f"CAST(CASE WHEN op IN {ops} AND {reaction} = {int(value)} THEN 1 ELSE 0 END AS BIGINT) AS {column}"
         for column, ops, value in (
@@ -50,9 +56,8 @@ def changes(env: TableEnvironment, rules: EventSettings) -> None:
     sql.view(
         env,
         CHANGES,
-        f"""SELECT content_id, {sql.cases(f"MOD(register, {1 << REGION_BITS})", names)} AS region, {deltas},
-    {time} AS event_ms
-FROM TO_CHANGELOG(input => TABLE {REGISTERS})
+        f"""SELECT content_id, {region} AS region, {deltas}, {time} AS event_ms
+FROM TO_CHANGELOG(input => TABLE {REGISTERS}, uid => {sql.literal(CHANGELOG_UID)})
 UNION ALL SELECT content_id, region, {zeros}, {time} {outside}
 UNION ALL SELECT content_id, {home}, {zeros}, {time} {outside}""",
     )

@@ -13,6 +13,7 @@ from pyflink.table import DataTypes
 from pyflink.table.udf import FunctionContext, ScalarFunction, udf
 
 from connectors.cassandra import CassandraSession, UserLike, UserLikes, connect
+from connectors.lease_keeper import LeaseKeeper
 from pipelines.steps import sql
 from pipelines.steps.validate import CHECKED
 
@@ -23,34 +24,42 @@ if TYPE_CHECKING:
 
     from pipelines.settings import Settings
 
+LEASE = "user-likes"
 STORED = "stored_reactions"
 STORE_REACTION = "store_reaction"
 
 
 class StoreReactions(ScalarFunction):
-    """Writes a batch of registers, only the largest of each (user, content)."""
+    """Writes a batch of registers, only the largest of each (user, content), while the job's lease is its owner's."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, owner: str) -> None:
         self._settings = settings
+        self._owner = owner
         self._session: CassandraSession | None = None
+        self._lease: LeaseKeeper | None = None
 
     def is_deterministic(self) -> bool:
         """No: it writes."""
         return False
 
     def open(self, function_context: FunctionContext) -> None:  # noqa: ARG002 - Flink's signature
-        """Connect."""
+        """Connect, and keep the job's lease from now on."""
         self._session = connect(self._settings)
+        self._lease = LeaseKeeper(self._session, LEASE, self._owner)
+        self._lease.start()
 
     def close(self) -> None:
         """Disconnect."""
+        if self._lease is not None:
+            self._lease.close()
         if self._session is not None:
             self._session.cluster.shutdown()
 
     def eval(self, users: pd.Series[str], contents: pd.Series[str], registers: pd.Series[int]) -> pd.Series[int]:
         """Store a batch; returns the registers."""
-        if self._session is None:
+        if self._session is None or self._lease is None:
             raise RuntimeError("the function is not open")
+        self._lease.check()
         largest: dict[tuple[str, str], int] = {}
         for user, content, register in zip(users, contents, registers, strict=True):
             if largest.get((user, content), -1) < register:

@@ -139,7 +139,7 @@ def _string(token: str) -> str:
 
 def _region(rules: EventSettings) -> str:
     known = sql.cases("region_json", [(sql.literal(f'"{name}"'), sql.literal(name)) for name in rules.regions])
-    return f"CASE WHEN region_json IS NULL THEN {sql.literal(rules.home_region)} ELSE {known} END"
+    return f"CAST(CASE WHEN region_json IS NULL THEN {sql.literal(rules.home_region)} ELSE {known} END AS STRING)"
 
 
 def _region_code(rules: EventSettings) -> str:

@@ -1,0 +1,194 @@
+"""Jobs that run, from the outside: which there are, saving them, stopping them."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from connectors import kafka
+from connectors.cassandra import Generations, Leases, Pointer, open_session
+from connectors.store import lease_name
+from pipelines.errors import JobFailed, Refused, ServiceUnavailable
+from pipelines.jobs.names import group_of, state_folders
+from pipelines.jobs.rest import ENDED, FlinkJob, FlinkRest
+
+if TYPE_CHECKING:
+    from connectors.cassandra import CassandraSession, Lease
+    from pipelines.jobs.saved_state import StateFolders
+    from pipelines.settings import Settings
+
+_POLL_S = 0.1
+_STOP_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobInfo:
+    """A pipeline of a generation: what runs and what is saved.
+
+    Fields:
+        pipeline: Its name.
+        generation: What it counts; None for `user-likes`, which has none.
+        live: Whether readers see this generation.
+        state: Flink's word for the running job, `not running`, or `unknown` where Flink does not answer.
+        job_id: Flink's id, empty when not running.
+        rest_url: Where it runs, empty when not running.
+        saved: Path of the newest saved state, empty if none.
+        counted: Records stored so far, over all partitions from offset 0.
+        lag: Records in the log that are not counted yet.
+    """
+
+    pipeline: str
+    generation: int | None
+    live: bool
+    state: str
+    job_id: str
+    rest_url: str
+    saved: str
+    counted: int
+    lag: int
+
+
+def list_jobs(settings: Settings) -> list[JobInfo]:
+    """Every generation's job, newest generation last, then `user-likes`.
+
+    Raises:
+        ServiceUnavailable: Cassandra or Kafka does not answer.
+        SettingError: Nothing has been counted yet: there is no keyspace or topic.
+    """
+    with open_session(settings) as session:
+        live = Pointer(session).read()
+        known = Generations(session).all()
+        found = [_info(settings, session, "like-counts", g.generation, _identity(g.rules), live) for g in known]
+        if known:
+            found.append(_info(settings, session, "user-likes", None, _identity(known[0].rules), live))
+        return found
+
+
+def savepoint(settings: Settings, generation: int | None) -> str:
+    """Take a savepoint of a running counting job; returns its path.
+
+    Raises:
+        Refused: No such job runs.
+        JobFailed: The savepoint failed.
+        ServiceUnavailable: Cassandra or Flink does not answer.
+    """
+    with open_session(settings) as session:
+        rest, job, folders = _running(settings, session, generation)
+    folders.savepoints.mkdir(parents=True, exist_ok=True)
+    return rest.savepoint(job.job_id, folders.savepoints.as_uri(), stop=False)
+
+
+def stop(settings: Settings, generation: int | None, *, with_savepoint: bool) -> str | None:
+    """Stop a running counting job; returns the path of the savepoint if one was taken.
+
+    Without one the last checkpoint stays, from which the next run resumes.
+
+    Raises:
+        Refused: No such job runs.
+        JobFailed: The savepoint failed; the job runs on.
+        ServiceUnavailable: Cassandra or Flink does not answer.
+    """
+    with open_session(settings) as session:
+        rest, job, folders = _running(settings, session, generation)
+        path = None
+        if with_savepoint:
+            folders.savepoints.mkdir(parents=True, exist_ok=True)
+            path = _stop_with_savepoint(rest, job, folders)
+        else:
+            rest.cancel(job.job_id)
+        _await_end(rest, job)
+        name = _lease_of(settings, session, generation)
+        held = Leases(session).read(name)
+        if held is not None and held.pid == 0:  # a local run gives its own lease up
+            Leases(session).release(held)
+    return path
+
+
+def _stop_with_savepoint(rest: FlinkRest, job: FlinkJob, folders: StateFolders) -> str:
+    before = set(folders.savepoints.glob("savepoint-*/_metadata"))
+    try:
+        return rest.savepoint(job.job_id, folders.savepoints.as_uri(), stop=True)
+    except (ServiceUnavailable, JobFailed):
+        # An embedded cluster goes with its job, often before it has answered; what it wrote tells.
+        new = [found for found in folders.savepoints.glob("savepoint-*/_metadata") if found not in before]
+        if not new:
+            raise
+        return str(new[0].parent)
+
+
+def _await_end(rest: FlinkRest, job: FlinkJob) -> None:
+    deadline = time.monotonic() + _STOP_S
+    while time.monotonic() < deadline:
+        try:
+            if rest.state(job.job_id) in ENDED:
+                return
+        except (ServiceUnavailable, JobFailed):
+            return
+        time.sleep(_POLL_S)
+    raise JobFailed(f"job {job.job_id} is still stopping after {_STOP_S:g} s", f"see {rest.url}")
+
+
+def _running(
+    settings: Settings, session: CassandraSession, generation: int | None
+) -> tuple[FlinkRest, FlinkJob, StateFolders]:
+    number = Pointer(session).read() if generation is None else generation
+    known = next((g for g in Generations(session).all() if g.generation == number), None)
+    if number is None or known is None:
+        raise Refused("there is no such generation", "see `likes job list`")
+    held = Leases(session).read(lease_name(number))
+    job = _job(held)
+    if held is None or job is None or job.state in ENDED:
+        raise Refused(f"no job counts generation {number}", "see `likes job list`")
+    return FlinkRest(held.job), job, state_folders(settings, "like-counts", number, _identity(known.rules))
+
+
+def _lease_of(_settings: Settings, session: CassandraSession, generation: int | None) -> str:
+    return lease_name(generation if generation is not None else Pointer(session).read() or 0)
+
+
+def _job(held: Lease | None) -> FlinkJob | None:
+    """The Flink job of a lease; the owner's name is part of the job's."""
+    if held is None:
+        return None
+    return FlinkRest(held.job).find(f"{held.name} {held.owner[:8]}")
+
+
+def _info(
+    settings: Settings,
+    session: CassandraSession,
+    pipeline: str,
+    generation: int | None,
+    identity: str,
+    live: int | None,
+) -> JobInfo:
+    name = pipeline if generation is None else lease_name(generation)
+    held = Leases(session).read(name)
+    state, job_id = "not running", ""
+    if held is not None:
+        try:
+            job = _job(held)
+            state, job_id = ("starting", "") if job is None else (job.state, job.job_id)
+        except ServiceUnavailable:
+            state = "unknown"
+    saved = state_folders(settings, pipeline, generation, identity).latest()
+    topic = settings.kafka.events_topic
+    ends = kafka.end_offsets(settings, topic)
+    done = kafka.committed_offsets(settings, topic, group_of(pipeline, generation, identity))
+    counted = sum(done.values())
+    return JobInfo(
+        pipeline=pipeline,
+        generation=generation,
+        live=generation is not None and generation == live,
+        state=state,
+        job_id=job_id,
+        rest_url=held.job if held else "",
+        saved=str(saved.path) if saved else "",
+        counted=counted,
+        lag=sum(ends.values()) - counted,
+    )
+
+
+def _identity(rules: str) -> str:
+    return str(json.loads(rules)["id"])

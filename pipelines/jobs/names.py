@@ -1,0 +1,33 @@
+"""What belongs to a run, by name: its consumer group and where its state lies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deploy.flink.local_stack import FLINK
+from deploy.flink.local_stack.paths import stack_dir
+from pipelines.jobs.saved_state import StateFolders
+
+if TYPE_CHECKING:
+    from pipelines.settings import Settings
+
+
+def group_of(pipeline: str, generation: int | None, identity: str) -> str:
+    """The consumer group under which a pipeline commits how far it is.
+
+    `identity` is unique to the generation's creation, so a group never speaks of another Cassandra's counting.
+    """
+    middle = "" if generation is None else f".g{generation}"
+    return f"{pipeline}{middle}.{identity}"
+
+
+def flink_dir() -> Path:
+    """Where jobs that this machine starts keep logs and working files."""
+    return stack_dir() / FLINK
+
+
+def state_folders(settings: Settings, pipeline: str, generation: int | None, identity: str) -> StateFolders:
+    """Where the state of a pipeline lies, for one counting of one topic."""
+    base = Path(settings.job.state_dir).resolve() if settings.job.state_dir else flink_dir() / "state"
+    return StateFolders(base / settings.kafka.events_topic / group_of(pipeline, generation, identity))
