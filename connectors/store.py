@@ -7,13 +7,14 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from connectors.cassandra.control import Epochs
+from connectors.cassandra.control import Fences
 from connectors.cassandra.session import CassandraSession, connect
 from connectors.cassandra.stats import PARTS, ContentStats
 from connectors.lease_keeper import LeaseKeeper
 from connectors.redis import RedisCounts
 from pipelines.domain.counter import PnCount, RegionTotal
-from pipelines.domain.version import Version, superseded
+from pipelines.domain.fence import superseded
+from pipelines.domain.version import Version
 from pipelines.errors import Superseded
 
 if TYPE_CHECKING:
@@ -36,13 +37,13 @@ class _Stores:
     session: CassandraSession
     stats: ContentStats
     counts: RedisCounts
-    epochs: Epochs
+    fences: Fences
 
     @classmethod
     def connect(cls, settings: Settings) -> Self:
         counts = RedisCounts(settings)  # connects later, so it is the one that cannot be left open
         session = connect(settings)
-        return cls(session, ContentStats(session), counts, Epochs(session))
+        return cls(session, ContentStats(session), counts, Fences(session))
 
     def close(self) -> None:
         self.session.cluster.shutdown()
@@ -50,7 +51,7 @@ class _Stores:
 
 
 class TotalsWriter:
-    """Writes absolute totals to both stores, under an epoch of its own.
+    """Writes absolute totals to both stores, under the epoch of its attempt.
 
     Guarantee: when `write` returns, every total is in Cassandra at the configured consistency, and in Redis wherever
     its hash is not a miss. Writing again, after a crash or by a zombie, changes nothing: the newest version wins in
@@ -59,8 +60,8 @@ class TotalsWriter:
     Args:
         settings: Of the job.
         generation: Which counting.
-        parallelism: How many writers the job has; each must `open` in every attempt of the job.
-        owner: Of the job's lease, as its starter acquired it.
+        owner: Of the job's lease and fence, as its starter acquired them.
+        attempt: Flink's number of this attempt of the job, the same for all its subtasks.
         clock: Monotonic seconds that go on while the process is stopped.
         now_ms: Milliseconds since the epoch.
     """
@@ -69,16 +70,16 @@ class TotalsWriter:
         self,
         settings: Settings,
         generation: int,
-        parallelism: int,
         owner: str,
+        attempt: int,
         *,
         clock: Callable[[], float] = time.monotonic,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._settings = settings
         self._generation = generation
-        self._parallelism = parallelism
         self._owner = owner
+        self._attempt = attempt
         self._clock = clock
         self._now_ms = now_ms
         self._opened: _Stores | None = None
@@ -87,17 +88,17 @@ class TotalsWriter:
         self.epoch = 0
 
     def open(self) -> None:
-        """Connect, take the next epoch and start to renew the lease.
+        """Connect, take the attempt's epoch and start to renew the lease.
 
         Raises:
             ServiceUnavailable: A store does not answer, after retries.
-            Superseded: The lease has another owner.
+            Superseded: The lease or the fence has another owner, or a newer attempt has begun.
         """
         self._opened = _Stores.connect(self._settings)
         try:
             self._lease = LeaseKeeper(self._opened.session, lease_name(self._generation), self._owner)
             self._lease.start()
-            self.epoch = self._stores.epochs.take(self._generation)
+            self.epoch = self._stores.fences.take(self._generation, self._owner, self._attempt)
         except BaseException:
             self.close()
             raise
@@ -183,10 +184,10 @@ class TotalsWriter:
         asked_at = self._clock()
         if asked_at - self._checked_at < _FENCE_LIFE_S:
             return
-        latest = self._stores.epochs.latest(self._generation)
-        if superseded(self.epoch, latest, self._parallelism):
+        fence = self._stores.fences.read(self._generation)
+        if superseded(fence, self._owner, self.epoch):
             raise Superseded(
-                f"epoch {self.epoch} of generation {self._generation} is superseded by {latest}",
+                f"epoch {self.epoch} of generation {self._generation} is superseded by {fence.latest}",
                 "nothing to do if the job was restarted; else stop one of the two jobs",
             )
         self._checked_at = asked_at

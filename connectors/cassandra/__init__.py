@@ -1,6 +1,6 @@
 """The system of record: totals, users' reactions, and the lightweight transactions that fence and lease."""
 
-from connectors.cassandra.control import Epochs, Generation, Generations, Pointer
+from connectors.cassandra.control import Fences, Generation, Generations, Pointer
 from connectors.cassandra.leases import Lease, Leases
 from connectors.cassandra.schema import ensure_schema
 from connectors.cassandra.session import CassandraSession, connect, open_session
@@ -10,7 +10,7 @@ from connectors.cassandra.user_likes import UserLike, UserLikes
 __all__ = [
     "CassandraSession",
     "ContentStats",
-    "Epochs",
+    "Fences",
     "Generation",
     "Generations",
     "Lease",

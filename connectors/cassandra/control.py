@@ -1,4 +1,4 @@
-"""The control plane: which generation is live, which exist, and the fencing numbers of their writers.
+"""The control plane: which generation is live, which exist, and who may write them.
 
 Every change is a lightweight transaction. One that times out may or may not have happened; a serial read settles it.
 """
@@ -8,19 +8,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pipelines.domain import fence as fences
 from pipelines.domain.bounds import check_part
+from pipelines.domain.fence import Fence
 from pipelines.domain.version import EPOCH_BITS, GENERATION_BITS
-from pipelines.errors import Refused
+from pipelines.errors import Refused, Superseded
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from connectors.cassandra.session import CassandraSession
 
 _LIVE = "live"
 _READ_POINTER = "SELECT generation FROM {keyspace}.pointer WHERE name = ?"
 # Comparing with null is comparing with a row that is not there.
 _SET_POINTER = "UPDATE {keyspace}.pointer SET generation = ? WHERE name = ? IF generation = ?"
-_READ_EPOCH = "SELECT latest FROM {keyspace}.epochs WHERE generation = ?"
-_SET_EPOCH = "UPDATE {keyspace}.epochs SET latest = ? WHERE generation = ? IF latest = ?"
+_READ_FENCE = "SELECT latest, owner, attempt FROM {keyspace}.epochs WHERE generation = ?"
+_SET_FENCE = (
+    "UPDATE {keyspace}.epochs SET latest = ?, owner = ?, attempt = ? WHERE generation = ?"
+    " IF latest = ? AND owner = ? AND attempt = ?"
+)
 _LIST_GENERATIONS = "SELECT generation, toUnixTimestamp(created_at), rules FROM {keyspace}.generations"
 _NEW_GENERATION = "INSERT INTO {keyspace}.generations (generation, created_at, rules) VALUES (?, ?, ?) IF NOT EXISTS"
 # A lost race means that someone else got on, so a handful is plenty for any number of writers.
@@ -116,40 +123,58 @@ class Generations:
         return sorted((Generation(*row) for row in self._session.rows(_LIST_GENERATIONS)), key=lambda g: g.generation)
 
 
-class Epochs:
-    """Fencing numbers: whoever starts to write takes the next.
+class Fences:
+    """The fence of each generation: which run may write, and under which epoch (see `pipelines.domain.fence`).
 
-    Guarantee: no number is given out twice and every number is above all given out before. A take whose answer is lost
-    takes a further number; the lost one stays unused.
+    Guarantee: linearizable; an epoch belongs to one attempt of one run and is above all given out before.
     """
 
     def __init__(self, session: CassandraSession) -> None:
         self._session = session
 
-    def take(self, generation: int) -> int:
-        """Take the next epoch of a generation; the first is 1.
+    def read(self, generation: int) -> Fence:
+        """The fence as it is.
+
+        Raises:
+            ServiceUnavailable: Cassandra does not answer, after retries.
+        """
+        row = self._session.serial_row(_READ_FENCE, (generation,))
+        return Fence(*row) if row else Fence()
+
+    def claim(self, generation: int, owner: str) -> None:
+        """Make a run, which holds the lease, the only one whose attempts can take epochs.
+
+        Raises:
+            ServiceUnavailable: Cassandra does not answer, after retries.
+        """
+        self._change(generation, lambda fence: fences.claim(fence, owner))
+
+    def take(self, generation: int, owner: str, attempt: int) -> int:
+        """The epoch of an attempt; the first of its subtasks to ask makes it.
 
         Raises:
             PartOverflow: All 2^21 - 1 epochs are used.
             ServiceUnavailable: Cassandra does not answer, after retries.
+            Superseded: Another run has claimed the generation, or a newer attempt has begun.
         """
+        try:
+            return self._change(generation, lambda fence: fences.take(fence, owner, attempt)).latest
+        except fences.Outranked as error:
+            raise Superseded(str(error), "nothing to do if the job was restarted; else stop one of the two") from None
+
+    def _change(self, generation: int, step: Callable[[Fence], Fence]) -> Fence:
         for _ in range(_RACES):
-            row = self._session.serial_row(_READ_EPOCH, (generation,))
-            latest: int | None = row[0] if row else None
-            epoch = (latest or 0) + 1
-            check_part("epoch", epoch, EPOCH_BITS)
-            if self._session.compare_and_set(_SET_EPOCH, (epoch, generation, latest)):
-                return epoch
-        raise _contended(self._session, f"epochs of generation {generation}")
-
-    def latest(self, generation: int) -> int:
-        """The newest epoch that anyone has taken, 0 if nobody has.
-
-        Raises:
-            ServiceUnavailable: Cassandra does not answer, after retries.
-        """
-        row = self._session.serial_row(_READ_EPOCH, (generation,))
-        return row[0] if row else 0
+            now = self.read(generation)
+            wanted = step(now)
+            if wanted == now:
+                return now
+            check_part("epoch", wanted.latest, EPOCH_BITS)
+            then = (None, None, None) if now == Fence() else (now.latest, now.owner, now.attempt)
+            row = (wanted.latest, wanted.owner, wanted.attempt, generation, *then)
+            if self._session.compare_and_set(_SET_FENCE, row):
+                return wanted
+            # Lost a race, or lost the answer: both show when the fence is read again.
+        raise _contended(self._session, f"the fence of generation {generation}")
 
 
 def _contended(session: CassandraSession, what: str) -> Exception:

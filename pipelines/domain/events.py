@@ -35,12 +35,12 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "content_id_not_string": "The content id is not a JSON string.",
         "content_id_empty": "The content id is empty.",
         "content_id_too_long": "The content id is longer than 64 characters.",
-        "content_id_control_character": "The content id contains a control character or half a surrogate pair.",
+        "content_id_control_character": "The content id contains a control character.",
         "missing_user_id": "user_id is not given.",
         "user_id_not_string": "user_id is not a JSON string.",
         "user_id_empty": "user_id is empty.",
         "user_id_too_long": "user_id is longer than 64 characters.",
-        "user_id_control_character": "user_id contains a control character or half a surrogate pair.",
+        "user_id_control_character": "user_id contains a control character.",
         "missing_action": "action is not given.",
         "unknown_action": "action is none of LIKE, UNLIKE, DISLIKE, UNDISLIKE.",
         "unknown_region": "region is not one of the configured regions.",
@@ -51,7 +51,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,13 @@
-"""RFC 8259 JSON as the JVM reads it: what Jackson refuses is refused here too.
+"""RFC 8259 JSON with limits, so that the JVM can read the same: what is refused there is refused here too.
 
-Python's own decoder accepts NaN and Infinity, and it depends on the depth of the call stack for deep nesting. Jackson
-limits what it reads (StreamReadConstraints: 1000 levels, 1000 digits in a number, 50 000 characters in a name). A text
-of at most 1000 characters cannot pass those limits, so it takes the fast decoder; longer ones, and any that the fast
-decoder finds too deep, are read by `_Reader`, which keeps its own stack.
+Jackson's own limits (2.20, StreamReadConstraints) are 1000 levels, of which the job uses one to wrap the text; 1000
+digits in a number; 50 000 UTF-16 units in a name. How it counts a number's digits depends on the first one and on where
+in the text the number lies, and how large an exponent it takes on the number's length, so the limits on numbers here
+are simpler and never wider.
+
+Python's own decoder accepts NaN and Infinity, and it depends on the depth of the call stack for deep nesting. A text
+that is too short to pass a limit takes it all the same; longer ones, and any that it finds too deep, are read by
+`_Reader`, which keeps its own stack.
 """
 
 from __future__ import annotations
@@ -11,19 +15,25 @@ from __future__ import annotations
 import json
 import re
 
-MAX_NESTING = 1_000
-MAX_NUMBER_DIGITS = 1_000
-MAX_NAME_CHARACTERS = 50_000
+MAX_NESTING = 999
+MAX_NUMBER_CHARACTERS = 1_000
+MAX_EXPONENT_DIGITS = 9
+MAX_NAME_UTF16_UNITS = 50_000
 
-_SHORT = min(MAX_NESTING, MAX_NUMBER_DIGITS, MAX_NAME_CHARACTERS)
+_SHORT = min(MAX_NESTING, MAX_NUMBER_CHARACTERS, MAX_NAME_UTF16_UNITS // 2)
 _TOKEN = re.compile(
     r"[ \t\r\n]*(?:"
     r"(?P<mark>[{}\[\],:])"
     r'|(?P<string>"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*")'
-    r"|(?P<number>-?(?:0|[1-9][0-9]*)(?P<real>(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?))"
+    r"|(?P<number>-?(?:0|[1-9][0-9]*)(?P<float>(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?))"
     r"|(?P<word>true|false|null))"
 )
 _END = re.compile(r"[ \t\r\n]*\Z")
+# The escape of half a surrogate pair, in a text whose escaped backslashes have been replaced.
+_HALF_PAIR = re.compile(
+    r"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    r"|[c-fC-F][0-9a-fA-F]{2}(?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}))"
+)
 _WORDS = {"true": True, "false": False, "null": None}
 # What may come next. A bracket may close right after it opens and after a value, not after a comma.
 _VALUE, _VALUE_OR_CLOSE, _NAME, _NAME_OR_CLOSE, _COLON, _COMMA_OR_CLOSE, _NOTHING = range(7)
@@ -38,18 +48,33 @@ def _refuse_constant(name: str) -> object:
     raise NotJson(f"{name} is not JSON")
 
 
-_decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
+def _float(literal: str) -> float:
+    exponent = literal.lower().partition("e")[2].lstrip("+-")
+    if len(exponent) > MAX_EXPONENT_DIGITS:
+        raise NotJson("an exponent is too long")
+    return float(literal)
+
+
+_decode = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_float).decode
 
 
 def loads(text: str) -> object:
     """Read one JSON text with optional whitespace around it.
 
     Objects become dicts (of equal names the last wins), arrays lists; integer literals become int, every other number
-    float. A lone surrogate escape stays a lone surrogate.
+    float.
 
     Raises:
-        NotJson: Anything else, also trailing characters, and a byte order mark.
+        NotJson: Anything else, also trailing characters, a byte order mark, and the escape of half a surrogate pair,
+            which stands for no character.
     """
+    value = _read(text)
+    if "\\u" in text and _HALF_PAIR.search(text.replace(r"\\", "x")):
+        raise NotJson("half a surrogate pair")
+    return value
+
+
+def _read(text: str) -> object:
     try:
         return _decode(text) if len(text) <= _SHORT else _Reader(text).read()
     except RecursionError:  # the caller's stack counts too, so this says nothing about the text
@@ -114,7 +139,7 @@ class _Reader:
         if self._next not in (_NAME, _NAME_OR_CLOSE):
             self._put(decoded)
             return
-        if len(decoded) > MAX_NAME_CHARACTERS:
+        if len(decoded.encode("utf-16-le", "surrogatepass")) > MAX_NAME_UTF16_UNITS * 2:
             raise NotJson("a name is too long")
         self._names.append(decoded)
         self._next = _COLON
@@ -155,6 +180,6 @@ class _Reader:
 
 def _number(token: re.Match[str]) -> int | float:
     literal = token["number"]
-    if len(literal) > MAX_NUMBER_DIGITS and sum(map(str.isdigit, literal)) > MAX_NUMBER_DIGITS:
+    if len(literal) > MAX_NUMBER_CHARACTERS:
         raise NotJson("a number is too long")
-    return float(literal) if token["real"] else int(literal)
+    return _float(literal) if token["float"] else int(literal)

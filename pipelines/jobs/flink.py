@@ -1,6 +1,7 @@
 """How Flink is configured for our jobs, and the environment that plans them.
 
-`deploy/flink/config.yaml` explains what is the same for every job; here is what depends on settings and on the run.
+Options are set per job, so that the same job behaves the same on a MiniCluster and on a cluster; a cluster keeps only
+what is its own: memory, slots, high availability.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from connectors import kafka
-from connectors.cassandra import Generations, Lease, Leases, Pointer, ensure_schema, open_session
+from connectors.cassandra import Fences, Generations, Lease, Leases, Pointer, ensure_schema, open_session
 from connectors.store import lease_name
 from deploy.flink.local_stack.jars import ensure_jars
 from deploy.flink.local_stack.ports import free_port
@@ -137,6 +137,8 @@ def _prepared(settings: Settings, request: Request, session: CassandraSession, t
         )
         if start.restore is not None:
             folders.prune(start.restore)
+        if generation is not None:
+            Fences(session).claim(generation, owner)
         # Progress is read from what the group commits: an earlier run's commits must not pass for this one's.
         kafka.forget_group(settings, group)
         yield Plan(counting, group, folders, start, lease, f"{name} {owner[:8]}")

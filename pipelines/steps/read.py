@@ -1,7 +1,8 @@
 """Read: the raw bytes of each record with where they came from and when the broker had them.
 
-The time that drives windows is the broker's (`message.timestamp.type=LogAppendTime`), never a client's, so a clock in
-2099 holds nothing back; a partition that falls silent is marked idle.
+The broker's time (`message.timestamp.type=LogAppendTime`) is what an event without a time of its own gets, and what an
+event's own time may not be far ahead of. No watermark: nothing downstream waits for event time, so neither a silent
+partition nor a clock in 2099 can hold a total back (docs/decisions/0004-windows.md).
 """
 
 from __future__ import annotations
@@ -16,14 +17,12 @@ if TYPE_CHECKING:
     from pyflink.table import TableEnvironment
 
 LIKE_EVENTS = "like_events"
-IDLE_TIMEOUT = "1 s"
 COLUMNS = """
     `value` BYTES,
     topic STRING METADATA VIRTUAL,
     `partition` INT METADATA VIRTUAL,
     `offset` BIGINT METADATA VIRTUAL,
-    broker_time TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL,
-    WATERMARK FOR broker_time AS broker_time"""
+    broker_time TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL"""
 
 
 def read(env: TableEnvironment, connector: Mapping[str, str]) -> None:

@@ -35,7 +35,7 @@ class StoreTotals(ScalarFunction):
     Args:
         settings: Of the job.
         generation: Which counting.
-        owner: Of the job's lease.
+        owner: Of the job's lease and fence.
     """
 
     def __init__(self, settings: Settings, generation: int, owner: str) -> None:
@@ -49,9 +49,9 @@ class StoreTotals(ScalarFunction):
         return False
 
     def open(self, function_context: FunctionContext) -> None:
-        """Take an epoch; the attempt's subtasks each have one."""
-        writers = function_context.get_number_of_parallel_subtasks()
-        self._writer = TotalsWriter(self._settings, self._generation, writers, self._owner)
+        """Take the epoch of this attempt, which its subtasks share."""
+        attempt = function_context.get_attempt_number()
+        self._writer = TotalsWriter(self._settings, self._generation, self._owner, attempt)
         self._writer.open()
 
     def close(self) -> None:

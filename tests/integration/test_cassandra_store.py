@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -15,7 +14,7 @@ import pytest
 from connectors.cassandra import (
     CassandraSession,
     ContentStats,
-    Epochs,
+    Fences,
     Generations,
     Lease,
     Leases,
@@ -27,9 +26,10 @@ from connectors.cassandra import (
 )
 from pipelines.domain.bounds import PartOverflow
 from pipelines.domain.counter import PnCount, RegionTotal
+from pipelines.domain.fence import Fence
 from pipelines.domain.register import Reaction, pack
 from pipelines.domain.version import Version
-from pipelines.errors import Refused, ServiceUnavailable
+from pipelines.errors import Refused, ServiceUnavailable, Superseded
 from pipelines.settings import Settings
 from tests.support import FreshSettings, wait_until
 
@@ -188,32 +188,39 @@ def test_user_likes_keep_the_largest_register(session: CassandraSession) -> None
     likes.upsert([])
 
 
-def test_epochs_are_distinct_and_grow(session: CassandraSession) -> None:
-    epochs = Epochs(session)
-    assert epochs.latest(100) == 0
-    taken = at_once(8, lambda _: [epochs.take(100) for _ in range(4)])
-    assert all(mine == sorted(mine) for mine in taken)
-    everyone = Counter(epoch for mine in taken for epoch in mine)
-    assert set(everyone.values()) == {1}
-    assert epochs.latest(100) == max(everyone)
-    assert epochs.take(100) == max(everyone) + 1
-    assert epochs.take(101) == 1
+def test_an_attempt_shares_one_epoch_and_each_attempt_has_a_newer_one(session: CassandraSession) -> None:
+    fences = Fences(session)
+    assert fences.read(100) == Fence()
+    with pytest.raises(Superseded, match="belongs to run nobody"):
+        fences.take(100, "run", 0)
+    fences.claim(100, "run")
+    taken = at_once(8, lambda _: [fences.take(100, "run", 0) for _ in range(2)])
+    assert {epoch for mine in taken for epoch in mine} == {1}
+    assert fences.take(100, "run", 3) == 2
+    with pytest.raises(Superseded, match="attempt 3 of run run has begun"):
+        fences.take(100, "run", 2)
+    fences.claim(100, "next")
+    assert fences.read(100) == Fence(2, "next", -1)
+    with pytest.raises(Superseded, match="belongs to run next"):
+        fences.take(100, "run", 4)
+    assert fences.take(100, "next", 0) == 3
 
 
-def test_a_take_whose_answer_is_lost_takes_a_further_epoch(
+def test_a_take_whose_answer_is_lost_has_taken_its_epoch(
     session: CassandraSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    epochs = Epochs(session)
-    assert epochs.take(102) == 1
+    fences = Fences(session)
+    fences.claim(102, "run")
     lose_answers(session, monkeypatch, 1)
-    assert epochs.take(102) == 3
-    assert epochs.latest(102) == 3
+    assert fences.take(102, "run", 0) == 1
+    assert fences.read(102) == Fence(1, "run", 0)
 
 
 def test_epochs_end_by_name(session: CassandraSession) -> None:
-    session.rows("UPDATE {keyspace}.epochs SET latest = ? WHERE generation = ? IF latest = NULL", ((1 << 21) - 1, 103))
+    last = "UPDATE {keyspace}.epochs SET latest = ?, owner = ?, attempt = ? WHERE generation = ? IF latest = NULL"
+    session.rows(last, ((1 << 21) - 1, "run", 0, 103))
     with pytest.raises(PartOverflow, match="epoch 2097152"):
-        Epochs(session).take(103)
+        Fences(session).take(103, "run", 1)
 
 
 def test_the_pointer_moves_only_from_where_it_is(session: CassandraSession, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import redis
 
-from connectors.cassandra import CassandraSession, ContentStats, Epochs, Lease, Leases, ensure_schema, open_session
+from connectors.cassandra import CassandraSession, ContentStats, Fences, Lease, Leases, ensure_schema, open_session
 from connectors.redis import RedisCounts
 from connectors.store import TotalsWriter, lease_name, publish, rebuild
 from deploy.flink.local_stack import Stack
@@ -235,8 +235,9 @@ def test_a_writer_brings_totals_into_both_stores(
     settings: Settings, session: CassandraSession, stats: ContentStats, counts: RedisCounts
 ) -> None:
     stats.write([total("v1", "ap", likes=3)])  # of an earlier run
-    with TotalsWriter(settings, 1, 1, OWNER, now_ms=lambda: NOW_MS) as writer:
-        assert writer.epoch == Epochs(session).latest(1) == 1
+    Fences(session).claim(1, OWNER)
+    with TotalsWriter(settings, 1, OWNER, 0, now_ms=lambda: NOW_MS) as writer:
+        assert writer.epoch == Fences(session).read(1).latest == 1
         likes_p, likes_n, dislikes_p, dislikes_n, changes = (
             np.array(column, dtype=np.int64)
             for column in ([5, 2_147_483_647, 4], [1, 0, 0], [2, 0, 2], [2, 0, 1], [9, 3, 7])
@@ -261,7 +262,7 @@ def test_a_writer_brings_totals_into_both_stores(
     }
     assert stats.read(1, ["v1", "v2"]) == expected
     assert counts.read(1, ["v1", "v2"]) == expected
-    with TotalsWriter(settings, 1, 1, OWNER) as again, pytest.raises(PartOverflow, match="changes"):
+    with TotalsWriter(settings, 1, OWNER, 1) as again, pytest.raises(PartOverflow, match="changes"):
         write(again, ("v1", "us", 5, 1 << 33))
     assert again.epoch == 2
 
@@ -270,23 +271,26 @@ def test_a_newer_attempt_supersedes_an_older_one(
     settings: Settings, session: CassandraSession, stats: ContentStats, counts: RedisCounts
 ) -> None:
     clock = iter(range(100_000))  # seconds pass between checks
-    old = TotalsWriter(settings, 1, 2, OWNER, clock=lambda: float(next(clock)))
-    with old, TotalsWriter(settings, 1, 2, OWNER):
-        write(old, ("v", "us", 1, 1))  # the other one is of the same attempt
-        Epochs(session).take(1)
-        with pytest.raises(Superseded, match="epoch 1 of generation 1 is superseded by 3"):
+    Fences(session).claim(1, OWNER)
+    old = TotalsWriter(settings, 1, OWNER, 0, clock=lambda: float(next(clock)))
+    with old, TotalsWriter(settings, 1, OWNER, 0) as sibling:
+        assert sibling.epoch == old.epoch
+        write(old, ("v", "us", 1, 1))
+        Fences(session).take(1, OWNER, 1)
+        with pytest.raises(Superseded, match="epoch 1 of generation 1 is superseded by 2"):
             write(old, ("v", "us", 2, 2))
     assert stats.read(1, ["v"])["v"][0].pn.likes_p == 1
     assert counts.read(1, ["v"]) == stats.read(1, ["v"])
 
 
 def test_a_zombie_that_believes_in_itself_changes_nothing(
-    settings: Settings, stats: ContentStats, counts: RedisCounts, raw: redis.Redis
+    settings: Settings, session: CassandraSession, stats: ContentStats, counts: RedisCounts, raw: redis.Redis
 ) -> None:
     """It was paused after its last check, so it writes; its versions lose in both stores, and it is told."""
-    with TotalsWriter(settings, 1, 1, OWNER, clock=lambda: 0.0) as zombie:
+    Fences(session).claim(1, OWNER)
+    with TotalsWriter(settings, 1, OWNER, 0, clock=lambda: 0.0) as zombie:
         write(zombie, ("v", "us", 1, 1))
-        with TotalsWriter(settings, 1, 1, OWNER) as living:
+        with TotalsWriter(settings, 1, OWNER, 1) as living:
             (version,) = write(living, ("v", "us", 7, 2))
             with pytest.raises(Superseded, match="Redis holds a newer total of 'v'"):
                 write(zombie, ("v", "us", 99, 1_000))
@@ -307,7 +311,8 @@ def test_a_writer_keeps_its_jobs_lease_and_stops_when_it_is_lost(
         mine = Lease(lease_name(1), OWNER, "here", 1, "the job", NOW_MS)
         theirs = Lease(lease_name(1), "another", "there", 2, "another job", NOW_MS)
         leases.acquire(mine, 6)
-        with TotalsWriter(settings, 1, 1, OWNER) as writer:
+        Fences(session).claim(1, OWNER)
+        with TotalsWriter(settings, 1, OWNER, 0) as writer:
             left = [seconds_left(session)]
 
             def renewed() -> bool:
@@ -332,8 +337,8 @@ def test_a_writer_keeps_its_jobs_lease_and_stops_when_it_is_lost(
 
             wait_until(lost, what="the writer notices")
         with pytest.raises(Superseded, match="lease was lost"):
-            TotalsWriter(settings, 1, 1, OWNER).open()
-        assert Epochs(session).latest(1) == 1
+            TotalsWriter(settings, 1, OWNER, 1).open()
+        assert Fences(session).read(1).latest == 1
 
 
 def seconds_left(session: CassandraSession) -> int:
@@ -360,7 +365,8 @@ def test_redis_restarts_empty_while_a_writer_runs(fresh_settings: FreshSettings,
     with open_session(settings) as session:
         ensure_schema(session, settings)
         stats, counts = ContentStats(session), RedisCounts(settings)
-        with TotalsWriter(settings, 1, 1, OWNER) as writer:
+        Fences(session).claim(1, OWNER)
+        with TotalsWriter(settings, 1, OWNER, 0) as writer:
             write(writer, ("v", "us", 1, 1), ("w", "us", 1, 1))
             stack.services()["redis"].kill()
             try:

@@ -1,0 +1,101 @@
+"""The fence around a generation: who may write its totals, and under which epoch.
+
+One row per generation, changed by lightweight transactions only:
+
+    latest   the newest epoch that was given out
+    owner    the run that may write; every start of a job is a run of its own, with a name that was never used before
+    attempt  the newest attempt of that run that writes, by Flink's number: 0, 1, 2, …, one more with every restart
+
+A launcher that holds the lease *claims* the generation before it looks for the state that its run resumes from; from
+then on nobody of an earlier run is let in. Every writing subtask *takes* the epoch of its attempt when it opens: the
+first one gets a new epoch and the others share it, for a restart restarts them all. So epochs are in the order of
+attempts, however late a subtask opens: one of an attempt that was given up can only join the epoch that its attempt had
+all along, or is refused.
+
+That is all that totals need: what an attempt stores outranks all that was stored before it began. Whoever finds that it
+is `superseded` stops early as a courtesy.
+
+An owner's attempts must not be counted anew. Where a JobManager recovers a job by itself, its attempts start from 0
+again under the old owner: lower ones than the one on record are refused, but an equal one would share the epoch of an
+attempt whose writes it cannot outrank. Such a recovery has to be a new claim.
+
+Leases and fencing tokens after Kleppmann, "How to do distributed locking" (2016).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pipelines.domain.bounds import check_part
+from pipelines.domain.version import EPOCH_BITS
+
+NO_ATTEMPT = -1
+
+
+class Fence(NamedTuple):
+    """The row of one generation; the default stands for a row that is not there.
+
+    Fields:
+        latest: The newest epoch given out, 0 for none.
+        owner: The run that may write, "" for none.
+        attempt: Its newest attempt that has an epoch, `NO_ATTEMPT` for none.
+    """
+
+    latest: int = 0
+    owner: str = ""
+    attempt: int = NO_ATTEMPT
+
+
+def claim(fence: Fence, owner: str) -> Fence:
+    """Give a generation to a new run.
+
+    Args:
+        fence: The row as it is.
+        owner: The run's name, never used before.
+
+    Returns:
+        The row to put in its place; the same one if the owner has claimed before, which a lost answer may hide.
+
+    Raises:
+        ValueError: The owner has no name.
+    """
+    if not owner:
+        raise ValueError("an owner needs a name")
+    return fence if fence.owner == owner else Fence(fence.latest, owner, NO_ATTEMPT)
+
+
+def take(fence: Fence, owner: str, attempt: int) -> Fence | None:
+    """Let a writing subtask of an attempt in.
+
+    Args:
+        fence: The row as it is.
+        owner: The subtask's run.
+        attempt: Flink's number of the attempt, from 0.
+
+    Returns:
+        The row to put in its place, whose `latest` is the epoch to write under; the same one if another subtask of the
+        attempt was first. None if another run has claimed the generation or a newer attempt has an epoch.
+
+    Raises:
+        PartOverflow: All epochs are used.
+        ValueError: The owner has no name, or the number is negative.
+    """
+    if not owner or attempt < 0:
+        raise ValueError(f"attempt {attempt} of the owner {owner!r} cannot be")
+    if fence.owner != owner or fence.attempt > attempt:
+        return None
+    if fence.attempt == attempt:
+        return fence
+    check_part("epoch", fence.latest + 1, EPOCH_BITS)
+    return Fence(fence.latest + 1, owner, attempt)
+
+
+def superseded(fence: Fence, owner: str, epoch: int) -> bool:
+    """Whether somebody else may write, or will: a newer attempt has an epoch, or another run has claimed.
+
+    Args:
+        fence: The row as it is.
+        owner: The writer's run.
+        epoch: What the writer took.
+    """
+    return fence.owner != owner or fence.latest != epoch
