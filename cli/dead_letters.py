@@ -63,7 +63,7 @@ def list_letters(
         else:
             chosen = _newest(letters, limit)
     if passed.unreadable:
-        tell(f"note: {passed.unreadable} records of the topic are no dead letters")
+        tell(f"note: records of the topic that are no dead letters: {passed.unreadable}")
     if summary:
         _print_summary(counts, as_json=as_json)
     elif as_json:
@@ -179,4 +179,4 @@ def _report(done: Summary, request: Request, *, as_json: bool) -> None:
             f"stopped at {_place(letter)}: {why}",
             "mend it with --policy fix, or pass over it with --policy drop --limit 1",
         )
-    raise BadInput(f"{left} dead letters were left, the first is {_place(letter)}: {why}", "improve the command")
+    raise BadInput(f"dead letters left: {left}, the first is {_place(letter)}: {why}", "improve the command")

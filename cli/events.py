@@ -64,7 +64,7 @@ def send(
     _report_sent(sent, topic, as_json=as_json, too_large=len(refused))
     if refused:
         raise BadInput(
-            f"{len(refused)} lines were not sent, for they are too large for {topic}; the first is line {refused[0]}",
+            f"too large for {topic} and not sent: {len(refused)} of the lines, the first is line {refused[0]}",
             "shorten them, or raise the topic's max.message.bytes",
         )
 

@@ -87,7 +87,7 @@ def load(verb: Verb) -> Command:
         group = get_group(target)
         group.name, group.help = verb.name, group.help or verb.help
         return group
-    single = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    single = typer.Typer(add_completion=False, rich_markup_mode="markdown")
     single.command(name=verb.name)(target)
     return get_command(single)
 

@@ -141,7 +141,7 @@ def run_fix(command: str, value: bytes) -> tuple[bytes, str]:
             # Whatever the shell has started holds the pipe open, and leaving the block would wait for it.
             os.killpg(process.pid, signal.SIGKILL)
             if isinstance(error, subprocess.TimeoutExpired):
-                return b"", f"the command took longer than {_FIX_S:.0f} s"
+                return b"", f"the command took longer than {_FIX_S:g} s"
             raise
     if process.returncode:
         return b"", f"the command exited with {process.returncode}"

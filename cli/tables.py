@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -24,12 +25,16 @@ def print_table(
         rows: Cells; shown as they are, whatever markup they seem to hold.
         right: Columns of numbers.
     """
-    console = Console()
-    if not console.is_terminal:
-        console.width = _PIPED_WIDTH
     table = Table(box=None, pad_edge=False)
     for column in columns:
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))
-    console.print(table)
+    console = Console()
+    if console.is_terminal:
+        console.print(table)
+        return
+    console.width = _PIPED_WIDTH
+    with console.capture() as captured:
+        console.print(table)
+    typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))

@@ -92,7 +92,7 @@ def stamp(row: tuple[str, str], region_count: RegionCount, *, generation: int, e
         row: Content id and region name.
         region_count: The running count.
         generation: Which counting this is.
-        epoch: The writer's fencing number.
+        epoch: The writer's, as `pipelines.domain.fence.take` gave it.
         now_ms: The writer's clock; a client whose clock runs ahead does not make a total look fresher than now.
 
     Raises:

@@ -6,18 +6,20 @@ One row per generation, changed by lightweight transactions only:
     owner    the run that may write; every start of a job is a run of its own, with a name that was never used before
     attempt  the newest attempt of that run that writes, by Flink's number: 0, 1, 2, …, one more with every restart
 
-A launcher that holds the lease *claims* the generation before it looks for the state that its run resumes from; from
-then on nobody of an earlier run is let in. Every writing subtask *takes* the epoch of its attempt when it opens: the
-first one gets a new epoch and the others share it, for a restart restarts them all. So epochs are in the order of
-attempts, however late a subtask opens: one of an attempt that was given up can only join the epoch that its attempt had
-all along, or is refused.
+A launcher that holds the lease *claims* the generation for its run; from then on nobody of an earlier run is let in.
+Every writing subtask *takes* the epoch of its attempt when it opens: the first one gets a new epoch and the others
+share it, for a restart restarts them all. So epochs are in the order of attempts, however late a subtask opens: one of
+an attempt that was given up can only join the epoch that its attempt had all along, or is refused.
 
-That is all that totals need: what an attempt stores outranks all that was stored before it began. Whoever finds that it
-is `superseded` stops early as a courtesy.
+So whatever an attempt stores outranks what older ones stored, or store yet. That a writer which finds itself
+`superseded` stops is only a courtesy. What the fence cannot see is up to the launcher:
 
-An owner's attempts must not be counted anew. Where a JobManager recovers a job by itself, its attempts start from 0
-again under the old owner: lower ones than the one on record are refused, but an equal one would share the epoch of an
-attempt whose writes it cannot outrank. Such a recovery has to be a new claim.
+* It claims before it looks for the state that its run resumes from.
+* It never resumes from what an older run saved after a newer one had begun, nor, once a run has started from offset 0,
+  from anything older.
+* A run's attempts are not counted anew. Where a JobManager recovers a job by itself, attempt 0 comes again: lower ones
+  than the one on record are refused, but an equal one would share the epoch of an attempt that it has to outrank. Such
+  a recovery needs a claim, so that it is a new run.
 
 Leases and fencing tokens after Kleppmann, "How to do distributed locking" (2016).
 """
@@ -46,6 +48,10 @@ class Fence(NamedTuple):
     attempt: int = NO_ATTEMPT
 
 
+class Outranked(Exception):
+    """Another run has claimed the generation, or a newer attempt of the run has an epoch; the message says which."""
+
+
 def claim(fence: Fence, owner: str) -> Fence:
     """Give a generation to a new run.
 
@@ -64,7 +70,7 @@ def claim(fence: Fence, owner: str) -> Fence:
     return fence if fence.owner == owner else Fence(fence.latest, owner, NO_ATTEMPT)
 
 
-def take(fence: Fence, owner: str, attempt: int) -> Fence | None:
+def take(fence: Fence, owner: str, attempt: int) -> Fence:
     """Let a writing subtask of an attempt in.
 
     Args:
@@ -74,16 +80,19 @@ def take(fence: Fence, owner: str, attempt: int) -> Fence | None:
 
     Returns:
         The row to put in its place, whose `latest` is the epoch to write under; the same one if another subtask of the
-        attempt was first. None if another run has claimed the generation or a newer attempt has an epoch.
+        attempt was first.
 
     Raises:
+        Outranked: The attempt must not write.
         PartOverflow: All epochs are used.
         ValueError: The owner has no name, or the number is negative.
     """
     if not owner or attempt < 0:
         raise ValueError(f"attempt {attempt} of the owner {owner!r} cannot be")
-    if fence.owner != owner or fence.attempt > attempt:
-        return None
+    if fence.owner != owner:
+        raise Outranked(f"run {owner} may not write: the generation belongs to {fence.owner or 'no run'}")
+    if fence.attempt > attempt:
+        raise Outranked(f"attempt {attempt} of run {owner} may not write: attempt {fence.attempt} has begun")
     if fence.attempt == attempt:
         return fence
     check_part("epoch", fence.latest + 1, EPOCH_BITS)

@@ -1,7 +1,7 @@
 """The version of one stored total: (generation, epoch, changes), packed into 63 bits so that it orders as an integer.
 
     bits 62..54  generation   9 bits, one counting from offset 0 under one set of rules
-    bits 53..33  epoch       21 bits, the fencing number of the writing subtask, newer for every start or restart
+    bits 53..33  epoch       21 bits, the fencing number of the writing attempt, newer for every start or restart
     bits 32..0   changes     33 bits, register changes and touches of that content and region in the running state
 
 Whatever a restarted writer stores outranks all that ran before it. Cassandra takes the packed version as the write's
@@ -56,17 +56,3 @@ class Version(NamedTuple):
             packed >> EPOCH_SHIFT & ((1 << EPOCH_BITS) - 1),
             packed & ((1 << CHANGES_BITS) - 1),
         )
-
-
-def superseded(epoch: int, latest: int, parallelism: int) -> bool:
-    """Whether a writer has been outranked.
-
-    The writers of a job's newest attempt hold the last `parallelism` epochs; whoever holds an older one belongs to an
-    attempt that another has replaced, or that a stranger has overtaken.
-
-    Args:
-        epoch: What the writer holds.
-        latest: The newest epoch that anyone has taken in this generation.
-        parallelism: How many writers the job has.
-    """
-    return latest - epoch >= parallelism
