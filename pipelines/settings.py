@@ -38,17 +38,21 @@ class _Section(BaseModel):
 class KafkaSettings(_Section):
     """Where the log is. `bootstrap` is a comma-separated host:port list."""
 
-    bootstrap: str = "127.0.0.1:9092"
-    events_topic: str = "like-events"
-    dead_letters_topic: str = "like-events.dlq"
-    counts_topic: str = "content-counts"
+    bootstrap: str = Field(default="127.0.0.1:9092", description="host:port of brokers, comma-separated")
+    events_topic: str = Field(default="like-events", description="the log")
+    dead_letters_topic: str = Field(default="like-events.dlq", description="records that are not events")
+    counts_topic: str = Field(default="content-counts", description="every stored total, compacted")
     partitions: int = Field(default=4, ge=1, le=10_000, description="partitions of topics that we create")
     replication: int = Field(default=1, ge=1, le=9, description="replication factor of topics that we create")
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
-    sasl_mechanism: Literal["", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = ""
-    username: str = ""
-    password: SecretStr = SecretStr("")
-    ca_file: str = ""
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        default="PLAINTEXT", description="how to talk to the brokers"
+    )
+    sasl_mechanism: Literal["", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
+        default="", description="empty: no authentication"
+    )
+    username: str = Field(default="", description="with authentication")
+    password: SecretStr = Field(default=SecretStr(""), description="does not print")
+    ca_file: str = Field(default="", description="PEM file of the authority that signed the brokers")
 
     @field_validator("events_topic", "dead_letters_topic", "counts_topic")
     @classmethod
@@ -61,18 +65,20 @@ class KafkaSettings(_Section):
 class CassandraSettings(_Section):
     """Where the system of record is. `hosts` is comma-separated."""
 
-    hosts: str = "127.0.0.1"
-    port: int = Field(default=9042, ge=1, le=65_535)
-    keyspace: str = "likes"
-    local_dc: str = "datacenter1"
+    hosts: str = Field(default="127.0.0.1", description="contact points, comma-separated")
+    port: int = Field(default=9042, ge=1, le=65_535, description="native protocol")
+    keyspace: str = Field(default="likes", description="created if missing")
+    local_dc: str = Field(default="datacenter1", description="the data centre of LOCAL_ levels")
     replication: dict[str, int] = Field(
         default_factory=dict, description="replicas per data centre; empty: SimpleStrategy with one replica"
     )
-    consistency: Literal["LOCAL_QUORUM", "LOCAL_ONE", "ONE", "QUORUM", "EACH_QUORUM", "ALL"] = "LOCAL_QUORUM"
-    username: str = ""
-    password: SecretStr = SecretStr("")
+    consistency: Literal["LOCAL_QUORUM", "LOCAL_ONE", "ONE", "QUORUM", "EACH_QUORUM", "ALL"] = Field(
+        default="LOCAL_QUORUM", description="of reads and writes of counts"
+    )
+    username: str = Field(default="", description="with authentication")
+    password: SecretStr = Field(default=SecretStr(""), description="does not print")
     tls_ca_file: str = Field(default="", description="a CA file turns TLS on")
-    request_timeout_ms: int = Field(default=10_000, ge=100, le=600_000)
+    request_timeout_ms: int = Field(default=10_000, ge=100, le=600_000, description="of one request")
     batch_rows: int = Field(default=80, ge=1, le=500, description="rows in one unlogged batch")
 
     @field_validator("keyspace")
@@ -86,18 +92,18 @@ class CassandraSettings(_Section):
 class RedisSettings(_Section):
     """Where the cache is: redis:// or rediss://; a password in the URL does not print."""
 
-    url: SecretStr = SecretStr("redis://127.0.0.1:6379/0")
+    url: SecretStr = Field(default=SecretStr("redis://127.0.0.1:6379/0"), description="redis:// or rediss://")
     ttl_s: int = Field(default=0, ge=0, description="life of a count in seconds; 0: no expiry")
     batch_totals: int = Field(default=1_000, ge=1, le=10_000, description="totals in one Lua call")
-    timeout_ms: int = Field(default=5_000, ge=50, le=600_000)
+    timeout_ms: int = Field(default=5_000, ge=50, le=600_000, description="of one call")
 
 
 class RetrySettings(_Section):
     """How long a writer insists before the job fails over and resumes from its checkpoint."""
 
-    attempts: int = Field(default=6, ge=1, le=100)
-    initial_ms: int = Field(default=100, ge=1, le=60_000)
-    max_ms: int = Field(default=5_000, ge=1, le=600_000)
+    attempts: int = Field(default=6, ge=1, le=100, description="of one call to a service, the first included")
+    initial_ms: int = Field(default=100, ge=1, le=60_000, description="first pause, doubled each time, with jitter")
+    max_ms: int = Field(default=5_000, ge=1, le=600_000, description="longest pause")
 
 
 class EventSettings(_Section):
@@ -108,7 +114,7 @@ class EventSettings(_Section):
         description="region codes are positions in this list: append only, never reorder",
     )
     home_region: str = Field(default="us", description="the region of an event that names none")
-    max_record_bytes: int = Field(default=65_536, ge=256, le=1_048_576)
+    max_record_bytes: int = Field(default=65_536, ge=256, le=1_048_576, description="larger ones are dead letters")
     max_ahead_ms: int = Field(default=300_000, ge=0, description="how far event_time may be ahead of the broker")
 
     @model_validator(mode="after")
@@ -126,14 +132,18 @@ class JobSettings(_Section):
     """How the Flink job runs."""
 
     window_ms: int = Field(default=5_000, ge=100, le=600_000, description="a total per changed content this often")
-    checkpoint_interval_ms: int = Field(default=5_000, ge=100, le=3_600_000)
-    parallelism: int = Field(default=2, ge=1, le=4_096)
-    state_backend: Literal["rocksdb", "hashmap"] = "rocksdb"
+    checkpoint_interval_ms: int = Field(
+        default=5_000, ge=100, le=3_600_000, description="what is replayed after a crash, at the most"
+    )
+    parallelism: int = Field(default=2, ge=1, le=1_024, description="subtasks of each operator")
+    state_backend: Literal["rocksdb", "hashmap"] = Field(default="rocksdb", description="disk or heap")
     state_dir: str = Field(default="", description="checkpoints and savepoints; empty: the stack's folder")
-    managed_memory_mb: int = Field(default=1_024, ge=64, le=1_048_576)
-    mini_batch_rows: int = Field(default=100_000, ge=1, le=10_000_000)
-    arrow_batch_rows: int = Field(default=10_000, ge=1, le=1_000_000)
-    lease_ttl_s: int = Field(default=20, ge=3, le=600)
+    managed_memory_mb: int = Field(
+        default=1_024, ge=64, le=1_048_576, description="for RocksDB, of an embedded MiniCluster"
+    )
+    mini_batch_rows: int = Field(default=100_000, ge=1, le=10_000_000, description="a full batch flushes early")
+    arrow_batch_rows: int = Field(default=10_000, ge=1, le=1_000_000, description="totals in one call to the stores")
+    lease_ttl_s: int = Field(default=20, ge=3, le=600, description="after which a silent job may be replaced")
     restart_attempts: int = Field(default=1_000_000, ge=0, description="how often a failed job restarts by itself")
     flink_rest: str = Field(default="http://127.0.0.1:8081", description="the cluster that `--target cluster` uses")
     cluster_python: str = Field(default="python", description="the cluster's interpreter, with apache-flink in it")

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+
+from pipelines.jobs.saved_state import SavedState, StateFolders
+
+
+def save(folder: Path, checkpoint_id: int, *, magic: int = 0x4960672D, version: int = 6) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "_metadata").write_bytes(struct.pack(">iiq", magic, version, checkpoint_id) + b"rest")
+    return folder
+
+
+def test_the_newest_state_is_the_one_with_the_largest_id_whatever_the_clock_says(tmp_path: Path) -> None:
+    folders = StateFolders(tmp_path)
+    assert folders.latest() is None
+    save(folders.checkpoints / "job1" / "chk-9", 9)
+    newest = save(folders.checkpoints / "job2" / "chk-10", 10)
+    save(folders.stops / "savepoint-job1-x", 8)
+    os.utime(newest / "_metadata", (0, 0))
+    assert folders.latest() == SavedState(newest, "checkpoint", 10)
+    own = save(folders.savepoints / "savepoint-job2-y", 10)
+    assert folders.latest() == SavedState(own, "savepoint", 10)
+    stop = save(folders.stops / "savepoint-job2-z", 11)
+    assert folders.latest() == SavedState(stop, "stop", 11)
+
+
+def test_what_is_no_complete_metadata_is_passed_over(tmp_path: Path) -> None:
+    folders = StateFolders(tmp_path)
+    good = save(folders.checkpoints / "job" / "chk-1", 1)
+    save(folders.checkpoints / "job" / "chk-2", 2, magic=0)
+    save(folders.checkpoints / "job" / "chk-3", 3, version=2)
+    half = folders.checkpoints / "job" / "chk-4"
+    half.mkdir()
+    (half / "_metadata").write_bytes(b"\x49\x60")
+    (folders.checkpoints / "job" / "chk-5").mkdir()
+    assert folders.latest() == SavedState(good, "checkpoint", 1)
+
+
+def test_pruning_leaves_the_state_that_is_resumed_and_the_users_savepoints(tmp_path: Path) -> None:
+    folders = StateFolders(tmp_path)
+    save(folders.checkpoints / "job1" / "chk-1", 1)
+    kept = save(folders.checkpoints / "job2" / "chk-5", 5)
+    shared = folders.checkpoints / "job2" / "shared" / "file"
+    shared.parent.mkdir()
+    shared.touch()
+    stop = save(folders.stops / "savepoint-a", 2)
+    own = save(folders.savepoints / "savepoint-b", 3)
+    folders.prune(SavedState(kept, "checkpoint", 5))
+    assert shared.exists()
+    assert own.exists()
+    assert not (folders.checkpoints / "job1").exists()
+    assert not stop.exists()
