@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import threading
-import time
 from typing import TYPE_CHECKING
 
 from connectors.cassandra.leases import Lease, Leases
@@ -25,15 +22,14 @@ class LeaseKeeper:
 
     Args:
         session: Stays the caller's.
-        name: Of the lease.
-        owner: Of the job, as its starter acquired the lease.
+        lease: As the job's starter acquired it; the process that it names stays the starter's, so that a worker which
+            outlives its job cannot keep the lease alive.
     """
 
-    def __init__(self, session: CassandraSession, name: str, owner: str) -> None:
+    def __init__(self, session: CassandraSession, lease: Lease) -> None:
         self._leases = Leases(session)
         self._ttl_s = session.settings.job.lease_ttl_s
-        self._name = name
-        self._owner = owner
+        self._lease = lease
         self._stop = threading.Event()
         self._lost_to: str | None = None
         self._thread: threading.Thread | None = None
@@ -72,10 +68,7 @@ class LeaseKeeper:
 
     def _keep(self) -> None:
         """Renew the lease, or take it again if it ran out while nobody renewed it."""
-        held = self._leases.read(self._name)
-        now_ms = time.time_ns() // 1_000_000
-        mine = Lease(self._name, self._owner, socket.gethostname(), os.getpid(), "", now_ms)
         try:
-            self._leases.acquire(held if held and held.owner == self._owner else mine, self._ttl_s)
+            self._leases.acquire(self._lease, self._ttl_s)
         except Refused as error:
             self._lost_to = error.message

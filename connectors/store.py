@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from connectors.cassandra.control import Fences
+from connectors.cassandra.leases import Lease
 from connectors.cassandra.session import CassandraSession, connect
 from connectors.cassandra.stats import PARTS, ContentStats
 from connectors.lease_keeper import LeaseKeeper
@@ -60,7 +61,7 @@ class TotalsWriter:
     Args:
         settings: Of the job.
         generation: Which counting.
-        owner: Of the job's lease and fence, as its starter acquired them.
+        lease: Of the job, as its starter acquired it; its owner has claimed the generation's fence.
         attempt: Flink's number of this attempt of the job, the same for all its subtasks.
         clock: Monotonic seconds that go on while the process is stopped.
         now_ms: Milliseconds since the epoch.
@@ -70,7 +71,7 @@ class TotalsWriter:
         self,
         settings: Settings,
         generation: int,
-        owner: str,
+        lease: Lease,
         attempt: int,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -78,7 +79,7 @@ class TotalsWriter:
     ) -> None:
         self._settings = settings
         self._generation = generation
-        self._owner = owner
+        self._held = lease
         self._attempt = attempt
         self._clock = clock
         self._now_ms = now_ms
@@ -96,9 +97,9 @@ class TotalsWriter:
         """
         self._opened = _Stores.connect(self._settings)
         try:
-            self._lease = LeaseKeeper(self._opened.session, lease_name(self._generation), self._owner)
+            self._lease = LeaseKeeper(self._opened.session, self._held)
             self._lease.start()
-            self.epoch = self._stores.fences.take(self._generation, self._owner, self._attempt)
+            self.epoch = self._stores.fences.take(self._generation, self._held.owner, self._attempt)
         except BaseException:
             self.close()
             raise
@@ -185,7 +186,7 @@ class TotalsWriter:
         if asked_at - self._checked_at < _FENCE_LIFE_S:
             return
         fence = self._stores.fences.read(self._generation)
-        if superseded(fence, self._owner, self.epoch):
+        if superseded(fence, self._held.owner, self.epoch):
             raise Superseded(
                 f"epoch {self.epoch} of generation {self._generation} is superseded by {fence.latest}",
                 "nothing to do if the job was restarted; else stop one of the two jobs",

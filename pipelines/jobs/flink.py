@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyflink
 from pyflink.common import Configuration
 from pyflink.table import EnvironmentSettings, TableEnvironment
 
@@ -105,6 +106,11 @@ def embedded_options(job: JobSettings, target: Target) -> dict[str, str]:
         "taskmanager.memory.managed.size": f"{job.managed_memory_mb} mb",
         "io.tmp.dirs": str(target.scratch_dir),
     }
+
+
+def python_jars() -> list[Path]:
+    """The operators that run Python functions: in the client's class path, but not in a cluster's."""
+    return sorted((Path(pyflink.__file__).parent / "opt").glob("flink-python-*.jar"))
 
 
 def remote_options(job: JobSettings, target: Target, python_files: Sequence[Path]) -> dict[str, str]:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipelines import like_counts, user_likes
+from pipelines.errors import JobFailed
 from pipelines.jobs import flink, tables
 from pipelines.jobs.bundle import python_bundle
 from pipelines.jobs.follow import Follower, Outcome
 from pipelines.jobs.names import flink_dir
-from pipelines.jobs.rest import FlinkRest
+from pipelines.jobs.rest import FlinkRest, shorten
 from pipelines.jobs.run import flink_jars
 from pipelines.steps.read import read
 from pipelines.steps.store import StoreTotals
 from pipelines.steps.store_reactions import StoreReactions
 
 if TYPE_CHECKING:
+    from pyflink.common import JobClient
     from pyflink.table import StatementSet, TableEnvironment
     from pyflink.table.udf import ScalarFunction
 
@@ -39,7 +41,7 @@ def submit(
         settings.job,
         name=plan.name,
         parallelism=settings.job.parallelism,
-        jars=flink_jars(tell),
+        jars=flink_jars(tell) + ([] if target.embedded else flink.python_jars()),
         folders=plan.folders,
         restore=plan.start.restore,
     )
@@ -50,12 +52,23 @@ def submit(
     env = flink.environment(options, target)
     statements = _build(env, settings, request, plan, function)
     _announce(plan, target, tell)
-    client = statements.execute().get_job_client()
-    if client is None:
-        raise RuntimeError("Flink gave no client for a streaming job")
+    client = _execute(statements)
     return Follower(settings, plan, target, client, tell).follow(
         bounded=request.bounded, ends=plan.start.end is not None
     )
+
+
+def _execute(statements: StatementSet) -> JobClient:
+    try:
+        client = statements.execute().get_job_client()
+    except Exception as error:
+        # What Flink says reaches Python as pyflink's or py4j's errors, a whole Java trace in one message.
+        if type(error).__module__.startswith(("pyflink", "py4j")):
+            raise JobFailed(f"Flink did not take the job: {shorten(str(error))}", "see its log") from error
+        raise
+    if client is None:
+        raise RuntimeError("Flink gave no client for a streaming job")
+    return client
 
 
 def _build(
@@ -67,9 +80,9 @@ def _build(
         read(env, connector)
 
     if request.pipeline == "user-likes":
-        return user_likes.build(env, source, settings.events, StoreReactions(settings, plan.lease.owner))
+        return user_likes.build(env, source, settings.events, StoreReactions(settings, plan.lease))
     generation = plan.counting.generation
-    function = function or StoreTotals(settings, generation, plan.lease.owner)
+    function = function or StoreTotals(settings, generation, plan.lease)
     return like_counts.build(env, source, tables.sinks(settings, generation), settings.events, function, generation)
 
 

@@ -14,6 +14,7 @@ import pandas as pd
 from pyflink.table import DataTypes
 from pyflink.table.udf import FunctionContext, ScalarFunction, udf
 
+from connectors.cassandra import Lease
 from connectors.store import TotalsWriter
 from pipelines.steps import sql
 from pipelines.steps.count import TOTALS
@@ -35,13 +36,13 @@ class StoreTotals(ScalarFunction):
     Args:
         settings: Of the job.
         generation: Which counting.
-        owner: Of the job's lease and fence.
+        lease: Of the job; its owner has claimed the generation's fence.
     """
 
-    def __init__(self, settings: Settings, generation: int, owner: str) -> None:
+    def __init__(self, settings: Settings, generation: int, lease: Lease) -> None:
         self._settings = settings
         self._generation = generation
-        self._owner = owner
+        self._lease = lease
         self._writer: TotalsWriter | None = None
 
     def is_deterministic(self) -> bool:
@@ -51,7 +52,7 @@ class StoreTotals(ScalarFunction):
     def open(self, function_context: FunctionContext) -> None:
         """Take the epoch of this attempt, which its subtasks share."""
         attempt = function_context.get_attempt_number()
-        self._writer = TotalsWriter(self._settings, self._generation, self._owner, attempt)
+        self._writer = TotalsWriter(self._settings, self._generation, self._lease, attempt)
         self._writer.open()
 
     def close(self) -> None:

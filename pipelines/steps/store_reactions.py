@@ -12,7 +12,7 @@ import pandas as pd
 from pyflink.table import DataTypes
 from pyflink.table.udf import FunctionContext, ScalarFunction, udf
 
-from connectors.cassandra import CassandraSession, UserLike, UserLikes, connect
+from connectors.cassandra import CassandraSession, Lease, UserLike, UserLikes, connect
 from connectors.lease_keeper import LeaseKeeper
 from pipelines.steps import sql
 from pipelines.steps.validate import CHECKED
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from pipelines.settings import Settings
 
-LEASE = "user-likes"
 STORED = "stored_reactions"
 STORE_REACTION = "store_reaction"
 
@@ -32,9 +31,9 @@ STORE_REACTION = "store_reaction"
 class StoreReactions(ScalarFunction):
     """Writes a batch of registers, only the largest of each (user, content), while the job's lease is its owner's."""
 
-    def __init__(self, settings: Settings, owner: str) -> None:
+    def __init__(self, settings: Settings, lease: Lease) -> None:
         self._settings = settings
-        self._owner = owner
+        self._held = lease
         self._session: CassandraSession | None = None
         self._lease: LeaseKeeper | None = None
 
@@ -45,7 +44,7 @@ class StoreReactions(ScalarFunction):
     def open(self, function_context: FunctionContext) -> None:  # noqa: ARG002 - Flink's signature
         """Connect, and keep the job's lease from now on."""
         self._session = connect(self._settings)
-        self._lease = LeaseKeeper(self._session, LEASE, self._owner)
+        self._lease = LeaseKeeper(self._session, self._held)
         self._lease.start()
 
     def close(self) -> None:

@@ -39,11 +39,11 @@ def session(settings: Settings) -> Iterator[CassandraSession]:
 
 def count(settings: Settings, session: CassandraSession, generation: int, *rows: tuple[str, str, int, int]) -> int:
     """Store (content, region, likes, dislikes); returns the writer's epoch."""
-    Leases(session).acquire(Lease(lease_name(generation), OWNER, "here", 1, "test", NOW_MS), 60)
+    lease = Leases(session).acquire(Lease(lease_name(generation), OWNER, "here", 1, "test", NOW_MS), 60)
     ids, regions, likes, dislikes = zip(*rows, strict=True)
     zeros, changes = [0] * len(rows), [n + 1 for n in range(len(rows))]
     Fences(session).claim(generation, OWNER)
-    with TotalsWriter(settings, generation, OWNER, 0) as writer:
+    with TotalsWriter(settings, generation, lease, 0) as writer:
         writer.write(ids, regions, likes, zeros, dislikes, zeros, changes, [NOW_MS + change for change in changes])
         return writer.epoch
 

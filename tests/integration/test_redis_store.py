@@ -27,6 +27,7 @@ pytestmark = pytest.mark.integration
 STRANGE_IDS = ["héllo ❤️ 视频", "{braces}", "}{", 'it\'s "quoted"', "a|b:c{1:d}", " "]
 OWNER = "this test's job"
 NOW_MS = 1_700_000_000_000
+LEASE = Lease(lease_name(1), OWNER, "here", 1, "the job", NOW_MS)
 ROUNDS = 60
 
 
@@ -236,7 +237,7 @@ def test_a_writer_brings_totals_into_both_stores(
 ) -> None:
     stats.write([total("v1", "ap", likes=3)])  # of an earlier run
     Fences(session).claim(1, OWNER)
-    with TotalsWriter(settings, 1, OWNER, 0, now_ms=lambda: NOW_MS) as writer:
+    with TotalsWriter(settings, 1, LEASE, 0, now_ms=lambda: NOW_MS) as writer:
         assert writer.epoch == Fences(session).read(1).latest == 1
         likes_p, likes_n, dislikes_p, dislikes_n, changes = (
             np.array(column, dtype=np.int64)
@@ -262,7 +263,7 @@ def test_a_writer_brings_totals_into_both_stores(
     }
     assert stats.read(1, ["v1", "v2"]) == expected
     assert counts.read(1, ["v1", "v2"]) == expected
-    with TotalsWriter(settings, 1, OWNER, 1) as again, pytest.raises(PartOverflow, match="changes"):
+    with TotalsWriter(settings, 1, LEASE, 1) as again, pytest.raises(PartOverflow, match="changes"):
         write(again, ("v1", "us", 5, 1 << 33))
     assert again.epoch == 2
 
@@ -272,8 +273,8 @@ def test_a_newer_attempt_supersedes_an_older_one(
 ) -> None:
     clock = iter(range(100_000))  # seconds pass between checks
     Fences(session).claim(1, OWNER)
-    old = TotalsWriter(settings, 1, OWNER, 0, clock=lambda: float(next(clock)))
-    with old, TotalsWriter(settings, 1, OWNER, 0) as sibling:
+    old = TotalsWriter(settings, 1, LEASE, 0, clock=lambda: float(next(clock)))
+    with old, TotalsWriter(settings, 1, LEASE, 0) as sibling:
         assert sibling.epoch == old.epoch
         write(old, ("v", "us", 1, 1))
         Fences(session).take(1, OWNER, 1)
@@ -288,9 +289,9 @@ def test_a_zombie_that_believes_in_itself_changes_nothing(
 ) -> None:
     """It was paused after its last check, so it writes; its versions lose in both stores, and it is told."""
     Fences(session).claim(1, OWNER)
-    with TotalsWriter(settings, 1, OWNER, 0, clock=lambda: 0.0) as zombie:
+    with TotalsWriter(settings, 1, LEASE, 0, clock=lambda: 0.0) as zombie:
         write(zombie, ("v", "us", 1, 1))
-        with TotalsWriter(settings, 1, OWNER, 1) as living:
+        with TotalsWriter(settings, 1, LEASE, 1) as living:
             (version,) = write(living, ("v", "us", 7, 2))
             with pytest.raises(Superseded, match="Redis holds a newer total of 'v'"):
                 write(zombie, ("v", "us", 99, 1_000))
@@ -308,11 +309,11 @@ def test_a_writer_keeps_its_jobs_lease_and_stops_when_it_is_lost(
     with open_session(settings) as session:
         ensure_schema(session, settings)
         leases = Leases(session)
-        mine = Lease(lease_name(1), OWNER, "here", 1, "the job", NOW_MS)
+        mine = LEASE
         theirs = Lease(lease_name(1), "another", "there", 2, "another job", NOW_MS)
         leases.acquire(mine, 6)
         Fences(session).claim(1, OWNER)
-        with TotalsWriter(settings, 1, OWNER, 0) as writer:
+        with TotalsWriter(settings, 1, LEASE, 0) as writer:
             left = [seconds_left(session)]
 
             def renewed() -> bool:
@@ -337,7 +338,7 @@ def test_a_writer_keeps_its_jobs_lease_and_stops_when_it_is_lost(
 
             wait_until(lost, what="the writer notices")
         with pytest.raises(Superseded, match="lease was lost"):
-            TotalsWriter(settings, 1, OWNER, 1).open()
+            TotalsWriter(settings, 1, LEASE, 1).open()
         assert Fences(session).read(1).latest == 1
 
 
@@ -366,7 +367,7 @@ def test_redis_restarts_empty_while_a_writer_runs(fresh_settings: FreshSettings,
         ensure_schema(session, settings)
         stats, counts = ContentStats(session), RedisCounts(settings)
         Fences(session).claim(1, OWNER)
-        with TotalsWriter(settings, 1, OWNER, 0) as writer:
+        with TotalsWriter(settings, 1, LEASE, 0) as writer:
             write(writer, ("v", "us", 1, 1), ("w", "us", 1, 1))
             stack.services()["redis"].kill()
             try:
