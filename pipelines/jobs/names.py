@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ from pipelines.jobs.saved_state import StateFolders
 
 if TYPE_CHECKING:
     from pipelines.settings import Settings
+
+_KEPT_LOGS = 10
 
 
 def group_of(pipeline: str, generation: int | None, identity: str) -> str:
@@ -25,6 +28,16 @@ def group_of(pipeline: str, generation: int | None, identity: str) -> str:
 def flink_dir() -> Path:
     """Where jobs that this machine starts keep logs and working files."""
     return stack_dir() / FLINK
+
+
+def log_dir(run: str) -> Path:
+    """A folder for the logs of one run; those of all but the newest runs are removed."""
+    logs = flink_dir() / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    older = sorted((folder for folder in logs.iterdir() if folder.is_dir()), key=lambda folder: folder.stat().st_mtime)
+    for folder in older[: -_KEPT_LOGS + 1]:
+        shutil.rmtree(folder, ignore_errors=True)
+    return logs / run
 
 
 def state_folders(settings: Settings, pipeline: str, generation: int | None, identity: str) -> StateFolders:

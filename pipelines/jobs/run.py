@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from connectors import kafka
 from connectors.cassandra import Fences, Generations, Lease, Leases, Pointer, ensure_schema, open_session
+from connectors.lease_keeper import LeaseKeeper
 from connectors.store import lease_name
 from deploy.flink.local_stack.jars import ensure_jars
 from deploy.flink.local_stack.ports import free_port
@@ -125,7 +126,10 @@ def _prepared(settings: Settings, request: Request, session: CassandraSession, t
     pid = os.getpid() if request.target == "local" else 0
     wanted = Lease(name, owner, socket.gethostname(), pid, rest_url, _now_ms())
     lease = _take_lease(settings, Leases(session), wanted, tell)
+    # The workers renew it once they run; until then a slow start must not let it lapse.
+    keeper = LeaseKeeper(session, lease)
     try:
+        keeper.start()
         group = group_of(request.pipeline, generation, counting.identity)
         start = decide_start(
             settings,
@@ -143,8 +147,10 @@ def _prepared(settings: Settings, request: Request, session: CassandraSession, t
         kafka.forget_group(settings, group)
         yield Plan(counting, group, folders, start, lease, f"{name} {owner[:8]}")
     except BaseException:
+        keeper.close()
         Leases(session).release(lease)
         raise
+    keeper.close()
     if request.target == "local" or request.bounded:
         Leases(session).release(lease)
 

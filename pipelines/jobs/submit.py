@@ -9,7 +9,7 @@ from pipelines.errors import JobFailed
 from pipelines.jobs import flink, tables
 from pipelines.jobs.bundle import python_bundle
 from pipelines.jobs.follow import Follower, Outcome
-from pipelines.jobs.names import flink_dir
+from pipelines.jobs.names import flink_dir, log_dir
 from pipelines.jobs.rest import FlinkRest, shorten
 from pipelines.jobs.run import flink_jars
 from pipelines.steps.read import read
@@ -87,9 +87,9 @@ def _build(
 
 
 def _target(request: Request, plan: Plan) -> flink.Target:
-    folder = flink_dir()
-    # The lease says where the job is to be found.
-    return flink.Target(plan.lease.job, request.target == "local", folder / "logs", folder / "scratch")
+    run = f"{plan.lease.name.replace('/', '-')}-{plan.lease.owner[:8]}"
+    # The lease says where the job is to be found. Runs do not share a log: a failed one's is what somebody will read.
+    return flink.Target(plan.lease.job, request.target == "local", log_dir(run), flink_dir() / "scratch")
 
 
 def _announce(plan: Plan, target: flink.Target, tell: Tell) -> None:

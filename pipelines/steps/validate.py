@@ -25,17 +25,23 @@ from pipelines.steps import sql
 from pipelines.steps.read import LIKE_EVENTS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyflink.table import TableEnvironment
 
     from pipelines.settings import EventSettings
 
+SHAPED = "shaped_events"
 CHECKED = "checked_events"
 
 _SPACE = r"[ \t\r\n]*+"
 _STRING = r'"[^"\\\x00-\x1f\x7f-\x9f]*+"'
 _NUMBER = r"-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?(?:[eE][+-]?[0-9]{1,3})?"
 _MEMBER = f"{_SPACE}{_STRING}{_SPACE}:{_SPACE}(?:{_STRING}|{_NUMBER}|true|false|null){_SPACE}"
-PLAIN = rf"\A\x{{FEFF}}?+{_SPACE}\{{(?:{_MEMBER}(?:,(?=[^}}])|(?=\}}))){{1,32}}+\}}{_SPACE}\z"
+# A replacement character may stand for bytes that are not UTF-8; the slower ways look closer.
+PLAIN = (
+    rf"\A(?![^\x{{FFFD}}]*+\x{{FFFD}})\x{{FEFF}}?+{_SPACE}\{{(?:{_MEMBER}(?:,(?=[^}}])|(?=\}}))){{1,32}}+\}}{_SPACE}\z"
+)
 # Half a surrogate pair, once escaped backslashes have been replaced.
 LONE_SURROGATE = (
     r"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
@@ -54,64 +60,72 @@ def validate(env: TableEnvironment, rules: EventSettings) -> None:
     """Create the view `checked_events`.
 
     Columns: the record's `value` BYTES, `topic` STRING, `partition` INT, `offset` BIGINT, its `text` STRING (bytes that
-    are not UTF-8 replaced) and `broker_ms` BIGINT; then `reason` STRING, or where that is NULL `content_id`, `user_id`,
-    `region` STRING (the event's) and `register` BIGINT.
+    are not UTF-8 replaced) and `broker_ms` BIGINT; then `reason` STRING, and where that is NULL `content_id`,
+    `user_id`, `region` STRING (the event's) and `register` BIGINT, which elsewhere mean nothing.
+
+    In two views because a row behind several correlations is a chain of joins that every access walks.
     """
-    text = sql.once(text="DECODE(`value`, 'UTF-8')")
-    plain = sql.once(plain=_is_plain("text"))
-    document = f"JSON_QUERY({_BODY}, {sql.literal(_KNOWN)})"
+    plain = "plain IS NOT NULL"
+    canonical = f"JSON_QUERY({_BODY}, {sql.literal(_KNOWN)})"
     shape = sql.once(
-        document=f"CASE WHEN plain THEN text ELSE {document} END",
-        flat=f"plain OR ({_is_plain(document)})",
-        # Four bytes a character at the most, so a short text needs no counting of bytes.
-        malformed=f"CASE WHEN plain AND CHAR_LENGTH(text) <= {rules.max_record_bytes // 4} THEN NULL\n"
-        f"            ELSE {_malformed(rules.max_record_bytes)} END",
+        document=f"CASE WHEN {plain} THEN plain ELSE {canonical} END",
+        flat=f"{plain} OR {_is_plain(canonical)}",
+        malformed=f"CASE WHEN {plain} AND {_is_surely_small(rules)} THEN NULL ELSE {_malformed(rules)} END",
     )
-    found = sql.once(**{f"{name}s": _tokens(name) for name in FIELDS})
-    last = sql.once(**{f"{name}_json": _last(f"{name}s") for name in FIELDS})
+    sql.view(
+        env,
+        SHAPED,
+        f"""SELECT `value`, topic, `partition`, `offset`, broker_time, text, document, flat, malformed
+FROM {LIKE_EVENTS}
+{sql.once(text="DECODE(`value`, 'UTF-8')")}
+{sql.once(plain=f"CASE WHEN {_is_plain('text')} THEN text END")}
+{shape}""",
+    )
     values = sql.once(
-        content_json="COALESCE(content_id_json, video_id_json)",
-        content_id=_string("COALESCE(content_id_json, video_id_json)"),
-        user_id=_string("user_id_json"),
-        reaction=sql.cases("action_json", [(f"'\"{a}\"'", str(int(r))) for a, r in REACTION_OF_ACTION.items()]),
-        region=_region(rules),
-        region_code=_region_code(rules),
+        content_json=f"COALESCE({_last('content_id')}, {_last('video_id')})",
+        content_id=_string(f"COALESCE({_last('content_id')}, {_last('video_id')})"),
+        conflicting=f"{_last('content_id')} <> {_last('video_id')}",
+        user_json=_last("user_id"),
+        user_id=_string(_last("user_id")),
+        action_json=_last("action"),
+        reaction=sql.cases(_last("action"), [(f"'\"{a}\"'", str(int(r))) for a, r in REACTION_OF_ACTION.items()]),
+        region=_region(rules, [sql.literal(name) for name in rules.regions]),
+        region_code=_region(rules, [str(code) for code in range(len(rules.regions))]),
         broker_ms="EXTRACT(EPOCH FROM broker_time) * 1000 + EXTRACT(MILLISECOND FROM broker_time)",
-        event_ms=f"CASE WHEN {_is_integer('event_time_json')} THEN TRY_CAST(event_time_json AS BIGINT) END",
+        event_time_json=_last("event_time"),
+        event_ms=f"CASE WHEN {_is_integer(_last('event_time'))} THEN TRY_CAST({_last('event_time')} AS BIGINT) END",
     )
-    verdict = sql.once(reason=f"COALESCE(malformed, {_reason(rules)})")
     sql.view(
         env,
         CHECKED,
-        f"""SELECT `value`, topic, `partition`, `offset`, text, broker_ms, content_id, user_id, region, reason,
-    CASE WHEN reason IS NULL THEN COALESCE(event_ms, broker_ms) * {1 << TIME_SHIFT}
-        + reaction * {1 << REACTION_SHIFT} + region_code END AS register
-FROM {LIKE_EVENTS}
-{text}
-{plain}
-{shape}
-{found}
-{last}
-{values}
-{verdict}""",
+        f"""SELECT `value`, topic, `partition`, `offset`, text, broker_ms, content_id, user_id, region,
+    COALESCE(malformed, {_reason(rules)}) AS reason,
+    COALESCE(event_ms, broker_ms) * {1 << TIME_SHIFT} + reaction * {1 << REACTION_SHIFT} + region_code AS register
+FROM {SHAPED}
+{sql.once(**{f"{name}s": _tokens(name) for name in FIELDS})}
+{values}""",
     )
 
 
 def _is_plain(expression: str) -> str:
-    # A replacement character may stand for bytes that are not UTF-8; the slower ways look closer.
-    return f"REGEXP({expression}, {sql.literal(PLAIN)}) AND POSITION({_REPLACEMENT} IN {expression}) = 0"
+    return f"REGEXP({expression}, {sql.literal(PLAIN)})"
+
+
+def _is_surely_small(rules: EventSettings) -> str:
+    # Four bytes a character at the most, so a short text needs no counting of bytes.
+    return f"CHAR_LENGTH(text) <= {rules.max_record_bytes // 4}"
 
 
 def _is_integer(token: str) -> str:
     return f"REGEXP({token}, {sql.literal(INTEGER)})"
 
 
-def _malformed(max_bytes: int) -> str:
+def _malformed(rules: EventSettings) -> str:
     lone = f"REGEXP(REPLACE(text, '\\\\', 'x'), {sql.literal(LONE_SURROGATE)})"
     strict = f"""CONCAT('[', {_BODY}, ']') IS JSON AND CONCAT('{{"d":', {_BODY}, '}}') IS JSON"""
     return f"""CASE
             WHEN `value` IS NULL THEN 'tombstone'
-            WHEN CHAR_LENGTH(DECODE(`value`, 'ISO-8859-1')) > {max_bytes} THEN 'record_too_large'
+            WHEN CHAR_LENGTH(DECODE(`value`, 'ISO-8859-1')) > {rules.max_record_bytes} THEN 'record_too_large'
             WHEN POSITION({_REPLACEMENT} IN text) > 0 AND ENCODE(text, 'UTF-8') <> `value` THEN 'not_utf8'
             WHEN POSITION({_NUL} IN text) > 0 THEN 'nul_character'
             WHEN NOT ({strict}) OR {lone} THEN 'not_json'
@@ -128,8 +142,9 @@ def _tokens(name: str) -> str:
     )
 
 
-def _last(tokens: str) -> str:
-    return f"NULLIF({tokens}[CARDINALITY({tokens})], 'null')"
+def _last(name: str) -> str:
+    """The token of a field that counts, NULL where it is absent or null."""
+    return f"NULLIF({name}s[CARDINALITY({name}s)], 'null')"
 
 
 def _string(token: str) -> str:
@@ -138,23 +153,19 @@ def _string(token: str) -> str:
     return f"CASE WHEN SUBSTRING({token}, 1, 1) = '\"' THEN {text} END"
 
 
-def _region(rules: EventSettings) -> str:
-    known = sql.cases("region_json", [(sql.literal(f'"{name}"'), sql.literal(name)) for name in rules.regions])
-    return f"CAST(CASE WHEN region_json IS NULL THEN {sql.literal(rules.home_region)} ELSE {known} END AS STRING)"
-
-
-def _region_code(rules: EventSettings) -> str:
-    known = [(sql.literal(f'"{name}"'), str(code)) for code, name in enumerate(rules.regions)]
-    home = rules.regions.index(rules.home_region)
-    return f"CASE WHEN region_json IS NULL THEN {home} ELSE {sql.cases('region_json', known)} END"
+def _region(rules: EventSettings, results: Sequence[str]) -> str:
+    """One of the results, in the order of the regions; NULL for an unknown region."""
+    home = results[rules.regions.index(rules.home_region)]
+    known = zip((sql.literal(f'"{name}"') for name in rules.regions), results, strict=True)
+    return f"CASE WHEN {_last('region')} IS NULL THEN {home} ELSE {sql.cases(_last('region'), known)} END"
 
 
 def _reason(rules: EventSettings) -> str:
     return f"""CASE
             WHEN content_json IS NULL THEN 'missing_content_id'
-            WHEN content_id_json <> video_id_json THEN 'conflicting_ids'
+            WHEN conflicting THEN 'conflicting_ids'
             {_id_reasons("content_id", "content_id")}
-            WHEN user_id_json IS NULL THEN 'missing_user_id'
+            WHEN user_json IS NULL THEN 'missing_user_id'
             {_id_reasons("user_id", "user_id")}
             WHEN action_json IS NULL THEN 'missing_action'
             WHEN reaction IS NULL THEN 'unknown_action'
