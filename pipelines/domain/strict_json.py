@@ -29,8 +29,8 @@ _TOKEN = re.compile(
     r"|(?P<word>true|false|null))"
 )
 _END = re.compile(r"[ \t\r\n]*\Z")
-# The escape of half a surrogate pair, in a text whose escaped backslashes have been replaced.
-_HALF_PAIR = re.compile(
+# The escape of half a surrogate pair, in a text whose escaped backslashes have been replaced. Java reads it the same.
+HALF_PAIR = (
     r"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
     r"|[c-fC-F][0-9a-fA-F]{2}(?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}))"
 )
@@ -69,7 +69,7 @@ def loads(text: str) -> object:
             which stands for no character.
     """
     value = _read(text)
-    if "\\u" in text and _HALF_PAIR.search(text.replace(r"\\", "x")):
+    if "\\u" in text and re.search(HALF_PAIR, text.replace(r"\\", "x")):
         raise NotJson("half a surrogate pair")
     return value
 

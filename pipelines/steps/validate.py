@@ -2,17 +2,17 @@ r"""Validate: every record becomes either a packed register or a reason, just as
 
 All of it runs in the JVM. A record takes one of three ways, each exact, the first by far the quickest:
 
-1. *plain*: one regular expression proves that the text is a flat JSON object of strings without escapes, numbers and
-   words. Then a field's value is what follows its name; no string can hide a quote.
+1. *plain*: one regular expression proves that the text is a flat JSON object of ASCII strings without escapes, numbers
+   and words. Then a field's value is what follows its name; no string can hide a quote.
 2. *canonical*: any other text that is strictly one JSON object is cut down by `JSON_QUERY` to the fields that we know,
-   which also drops nested strangers, decodes escapes and lets the last of equal names win. Often the result is plain.
+   which also drops nested strangers, decodes escapes and lets the last of equal names win. Often the result is flat,
+   and is read the same way.
 3. *nested*: what still has escapes or nesting is asked field by field.
 
 "Strictly one": Jackson, below `IS JSON`, ignores what follows the first value. Text that is JSON both inside `[…]` and
 inside `{"d":…}` has nothing after it: a rest would have to start with `,` and be an element here and a member there.
 
 Java's regular expressions recurse once per turn of a group, so groups are bounded; character loops are not recursive.
-`\p{Cntrl}` in a class costs 17 µs a record where the ranges cost 2.
 """
 
 from __future__ import annotations
@@ -31,17 +31,22 @@ if TYPE_CHECKING:
 
     from pipelines.settings import EventSettings
 
-SHAPED = "shaped_events"
 CHECKED = "checked_events"
 
 _SPACE = r"[ \t\r\n]*+"
-_STRING = r'"[^"\\\x00-\x1f\x7f-\x9f]*+"'
 _NUMBER = r"-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?(?:[eE][+-]?[0-9]{1,3})?"
-_MEMBER = f"{_SPACE}{_STRING}{_SPACE}:{_SPACE}(?:{_STRING}|{_NUMBER}|true|false|null){_SPACE}"
-# A replacement character may stand for bytes that are not UTF-8; the slower ways look closer.
-PLAIN = (
-    rf"\A(?![^\x{{FFFD}}]*+\x{{FFFD}})\x{{FEFF}}?+{_SPACE}\{{(?:{_MEMBER}(?:,(?=[^}}])|(?=\}}))){{1,32}}+\}}{_SPACE}\z"
-)
+
+
+def _object_of(string: str) -> str:
+    member = f"{_SPACE}{string}{_SPACE}:{_SPACE}(?:{string}|{_NUMBER}|true|false|null){_SPACE}"
+    return rf"\A{_SPACE}\{{(?:{member}(?:,(?=[^}}])|(?=\}}))){{1,32}}+\}}{_SPACE}\z"
+
+
+# Every printable ASCII character but quote and backslash, one by one: Java looks single characters up in a table, and
+# asks ranges one after the other.
+_ASCII = "".join(rf"\x{code:02x}" for code in range(0x20, 0x7F) if chr(code) not in '"\\')
+PLAIN = _object_of(f'"[{_ASCII}]*+"')
+FLAT = _object_of(r'"[^"\\\x00-\x1f\x7f-\x9f]*+"')
 # Half a surrogate pair, once escaped backslashes have been replaced.
 LONE_SURROGATE = (
     r"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
@@ -62,38 +67,39 @@ def validate(env: TableEnvironment, rules: EventSettings) -> None:
     Columns: the record's `value` BYTES, `topic` STRING, `partition` INT, `offset` BIGINT, its `text` STRING (bytes that
     are not UTF-8 replaced) and `broker_ms` BIGINT; then `reason` STRING, and where that is NULL `content_id`,
     `user_id`, `region` STRING (the event's) and `register` BIGINT, which elsewhere mean nothing.
-
-    In two views because a row behind several correlations is a chain of joins that every access walks.
     """
-    plain = "plain IS NOT NULL"
+    origin = "`value`, topic, `partition`, `offset`, broker_time"
+    text = sql.once("DECODE(`value`, 'UTF-8')")
+    sql.view(env, "decoded_events", f"SELECT {origin}, {text} AS text FROM {LIKE_EVENTS}")
+    plain = sql.once(f"CASE WHEN {_is(PLAIN, 'text')} THEN text END")
+    sql.view(env, "plain_events", f"SELECT {origin}, text, {plain} AS plain FROM decoded_events")
     canonical = f"JSON_QUERY({_BODY}, {sql.literal(_KNOWN)})"
-    shape = sql.once(
-        document=f"CASE WHEN {plain} THEN plain ELSE {canonical} END",
-        flat=f"{plain} OR {_is_plain(canonical)}",
-        malformed=f"CASE WHEN {plain} AND {_is_surely_small(rules)} THEN NULL ELSE {_malformed(rules)} END",
-    )
     sql.view(
         env,
-        SHAPED,
-        f"""SELECT `value`, topic, `partition`, `offset`, broker_time, text, document, flat, malformed
-FROM {LIKE_EVENTS}
-{sql.once(text="DECODE(`value`, 'UTF-8')")}
-{sql.once(plain=f"CASE WHEN {_is_plain('text')} THEN text END")}
-{shape}""",
+        "shaped_events",
+        f"""SELECT {origin}, text,
+    {sql.once(f"CASE WHEN plain IS NOT NULL THEN plain ELSE {canonical} END")} AS document,
+    plain IS NOT NULL OR {_is(FLAT, canonical)} AS flat,
+    CASE WHEN plain IS NOT NULL AND {_is_surely_small(rules)} THEN NULL ELSE {_malformed(rules)} END AS malformed
+FROM plain_events""",
     )
-    values = sql.once(
-        content_json=f"COALESCE({_last('content_id')}, {_last('video_id')})",
-        content_id=_string(f"COALESCE({_last('content_id')}, {_last('video_id')})"),
-        conflicting=f"{_last('content_id')} <> {_last('video_id')}",
-        user_json=_last("user_id"),
-        user_id=_string(_last("user_id")),
-        action_json=_last("action"),
-        reaction=sql.cases(_last("action"), [(f"'\"{a}\"'", str(int(r))) for a, r in REACTION_OF_ACTION.items()]),
-        region=_region(rules, [sql.literal(name) for name in rules.regions]),
-        region_code=_region(rules, [str(code) for code in range(len(rules.regions))]),
-        broker_ms="EXTRACT(EPOCH FROM broker_time) * 1000 + EXTRACT(MILLISECOND FROM broker_time)",
-        event_time_json=_last("event_time"),
-        event_ms=f"CASE WHEN {_is_integer(_last('event_time'))} THEN TRY_CAST({_last('event_time')} AS BIGINT) END",
+    tokens = ",\n    ".join(f"{sql.once(_tokens(name))} AS {name}s" for name in FIELDS)
+    sql.view(env, "found_events", f"SELECT {origin}, text, flat, malformed,\n    {tokens}\nFROM shaped_events")
+    sql.view(
+        env,
+        "read_events",
+        f"""SELECT {origin}, text, flat, malformed,
+    COALESCE({_last("content_id")}, {_last("video_id")}) AS content_json,
+    {sql.once(_string(f"COALESCE({_last('content_id')}, {_last('video_id')})"))} AS content_id,
+    {_last("content_id")} <> {_last("video_id")} AS conflicting,
+    {_last("user_id")} AS user_json, {_string(_last("user_id"))} AS user_id,
+    {_last("action")} AS action_json, {_reaction(_last("action"))} AS reaction,
+    {_region(rules, [sql.literal(name) for name in rules.regions])} AS region,
+    {_region(rules, [str(code) for code in range(len(rules.regions))])} AS region_code,
+    EXTRACT(EPOCH FROM broker_time) * 1000 + EXTRACT(MILLISECOND FROM broker_time) AS broker_ms,
+    {_last("event_time")} AS event_time_json,
+    CASE WHEN {_is(INTEGER, _last("event_time"))} THEN TRY_CAST({_last("event_time")} AS BIGINT) END AS event_ms
+FROM found_events""",
     )
     sql.view(
         env,
@@ -101,23 +107,21 @@ FROM {LIKE_EVENTS}
         f"""SELECT `value`, topic, `partition`, `offset`, text, broker_ms, content_id, user_id, region,
     COALESCE(malformed, {_reason(rules)}) AS reason,
     COALESCE(event_ms, broker_ms) * {1 << TIME_SHIFT} + reaction * {1 << REACTION_SHIFT} + region_code AS register
-FROM {SHAPED}
-{sql.once(**{f"{name}s": _tokens(name) for name in FIELDS})}
-{values}""",
+FROM read_events""",
     )
 
 
-def _is_plain(expression: str) -> str:
-    return f"REGEXP({expression}, {sql.literal(PLAIN)})"
+def _reaction(token: str) -> str:
+    return sql.cases(token, [(sql.literal(f'"{name}"'), str(int(r))) for name, r in REACTION_OF_ACTION.items()])
+
+
+def _is(pattern: str, expression: str) -> str:
+    return f"REGEXP({expression}, {sql.literal(pattern)})"
 
 
 def _is_surely_small(rules: EventSettings) -> str:
     # Four bytes a character at the most, so a short text needs no counting of bytes.
     return f"CHAR_LENGTH(text) <= {rules.max_record_bytes // 4}"
-
-
-def _is_integer(token: str) -> str:
-    return f"REGEXP({token}, {sql.literal(INTEGER)})"
 
 
 def _malformed(rules: EventSettings) -> str:
@@ -171,7 +175,7 @@ def _reason(rules: EventSettings) -> str:
             WHEN reaction IS NULL THEN 'unknown_action'
             WHEN region_code IS NULL THEN 'unknown_region'
             WHEN event_time_json IS NULL THEN NULL
-            WHEN event_ms IS NULL AND NOT {_is_integer("event_time_json")} THEN 'event_time_not_integer'
+            WHEN event_ms IS NULL AND NOT {_is(INTEGER, "event_time_json")} THEN 'event_time_not_integer'
             WHEN event_ms IS NULL THEN 'event_time_out_of_64_bits'
             WHEN event_ms < {EARLIEST_EVENT_TIME_MS} THEN 'event_time_before_2005'
             WHEN event_ms > broker_ms + {rules.max_ahead_ms} THEN 'event_time_in_future' END"""
