@@ -13,12 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from pipelines.domain.counter import RegionTotal
-from pipelines.domain.counting import Reactions, RegionCount, State, apply, recount_exact, stamp
+from pipelines.domain.counting import RegionCount, State, apply, recount_exact, stamp
 from pipelines.domain.events import LikeEvent
+from pipelines.domain.fence import Outranked, superseded
 from pipelines.domain.register import EMPTY
-from pipelines.domain.version import superseded
-from pipelines.errors import Superseded
-from tests.property.fencing_stores import Cassandra, Protocol, Redis
+from tests.property.fencing_stores import Cassandra, Protocol, Redis, differences
 from tests.property.strategies import FIRST_MS, RULES
 
 Steps = Iterator[None]
@@ -34,17 +33,36 @@ class Checkpoint:
     offsets: tuple[int, ...] = (0,) * PARTITIONS
 
 
-def owner(key: tuple[str, str], parallelism: int) -> int:
+@dataclass(slots=True)
+class Run:
+    """One start of a job by a launcher.
+
+    Fields:
+        owner: Its name at the fence.
+        generation: What it counts.
+        checkpoint: What its next attempt starts from.
+        attempts: How many its JobManager has started.
+    """
+
+    owner: str
+    generation: int
+    checkpoint: Checkpoint
+    attempts: int = 0
+
+
+def writer_of(key: tuple[str, str], parallelism: int) -> int:
     return zlib.crc32(":".join(key).encode()) % parallelism
 
 
 class Attempt:
-    """One attempt of the job: subtasks that keep registers and counts, and write, each at its own pace."""
+    """One attempt of a run: subtasks that keep registers and counts, open late, and write, each at its own pace."""
 
-    def __init__(self, world: World, start: Checkpoint, parallelism: int) -> None:
-        self.world, self.generation, self.parallelism = world, world.generation, parallelism
-        self.state, self.offsets = start.state, list(start.offsets)
-        self.epochs = [world.cassandra.take_epoch(self.generation) for _ in range(parallelism)]
+    def __init__(self, world: World, run: Run, parallelism: int) -> None:
+        self.world, self.run, self.parallelism = world, run, parallelism
+        self.number = run.attempts
+        run.attempts += 1
+        self.state, self.offsets = run.checkpoint.state, list(run.checkpoint.offsets)
+        self.epochs = [0] * parallelism  # 0 until the subtask opens
         self.arrived: list[list[LikeEvent]] = [[] for _ in range(parallelism)]
         self.changed: dict[tuple[str, str], RegionCount] = {}
         self.writing: list[Steps] = [iter(()) for _ in range(parallelism)]
@@ -52,7 +70,7 @@ class Attempt:
     def read(self, partition: int, number: int) -> None:
         at = self.offsets[partition]
         for event in self.world.log[partition][at : at + number]:
-            self.arrived[owner((event.content_id, event.user_id), self.parallelism)].append(event)
+            self.arrived[writer_of((event.content_id, event.user_id), self.parallelism)].append(event)
             self.offsets[partition] += 1
 
     def count(self, subtask: int) -> None:
@@ -61,11 +79,17 @@ class Attempt:
         self.state, changed = apply(self.state, bundle, RULES)
         self.changed.update(changed)
 
+    def open(self, subtask: int) -> None:
+        """Take the epoch; at any time before the first write, so also long after the attempt was given up."""
+        if not self.epochs[subtask]:
+            self.epochs[subtask] = self.world.cassandra.take(self.run.generation, self.run.owner, self.number)
+
     def flush(self, subtask: int) -> None:
         """The counts of one subtask end a bundle, after the one before has been written."""
+        self.open(subtask)
         for _ in self.writing[subtask]:
             pass
-        mine = [row for row in self.changed if owner(row, self.parallelism) == subtask]
+        mine = [row for row in self.changed if writer_of(row, self.parallelism) == subtask]
         totals = [self._stamp(subtask, row, self.changed.pop(row)) for row in mine]
         self.writing[subtask] = self._write(subtask, totals)
 
@@ -79,7 +103,7 @@ class Attempt:
             pass
 
     def drain(self) -> None:
-        """Catch up with the log, write everything, and let every writer look whether it is still current."""
+        """Catch up with the log and write everything."""
         for partition in range(PARTITIONS):
             self.read(partition, len(self.world.log[partition]))
         self.finish()
@@ -90,23 +114,22 @@ class Attempt:
             self.count(subtask)
         for subtask in range(self.parallelism):
             self.write_out(subtask)
-        if self.world.protocol.idle_writer_checks_too:
-            for subtask in range(self.parallelism):
-                self.check(subtask)
 
-    def check(self, subtask: int) -> None:
-        latest = self.world.cassandra.latest[self.generation]
-        if self.world.protocol.superseded_writer_stops and superseded(self.epochs[subtask], latest, self.parallelism):
-            raise Superseded(f"epoch {self.epochs[subtask]} is outranked by {latest}")
+    def checkpoint(self) -> None:
+        """Complete a checkpoint or a savepoint: only after both stores hold what it covers."""
+        self.finish()
+        self.run.checkpoint = Checkpoint(self.state, tuple(self.offsets))
 
     def _stamp(self, subtask: int, row: tuple[str, str], region_count: RegionCount) -> RegionTotal:
         epoch = self.epochs[subtask] if self.world.protocol.version_holds_epoch else 0
-        return stamp(row, region_count, generation=self.generation, epoch=epoch, now_ms=NOW_MS)
+        return stamp(row, region_count, generation=self.run.generation, epoch=epoch, now_ms=NOW_MS)
 
     def _write(self, subtask: int, totals: list[RegionTotal]) -> Steps:
         if not totals:
             return
-        self.check(subtask)
+        fence = self.world.cassandra.fences[self.run.generation]
+        if self.world.courteous and superseded(fence, self.run.owner, self.epochs[subtask]):
+            raise Outranked(f"epoch {self.epochs[subtask]} of {self.run.owner} is superseded: {fence}")
         yield
         for total in totals:
             self.world.cassandra.write(total)
@@ -119,56 +142,93 @@ class Attempt:
 
 
 class World:
-    """The log, the stores, the newest attempt, the zombies of older ones, and readers that fill the cache."""
+    """The log, the stores, the newest attempt, zombies of older ones, slow launchers, and readers that fill the cache.
 
-    def __init__(self, protocol: Protocol | None = None, parallelism: int = 1) -> None:
-        self.protocol = protocol or Protocol()
+    Args:
+        protocol: The rules.
+        parallelism: Of the first attempt.
+        courteous: Whether writers look at the fence before they write. Totals must end right either way.
+    """
+
+    def __init__(self, protocol: Protocol | None = None, parallelism: int = 1, *, courteous: bool = False) -> None:
+        self.protocol, self.courteous = protocol or Protocol(), courteous
         self.log: list[list[LikeEvent]] = [[] for _ in range(PARTITIONS)]
-        self.cassandra, self.redis = Cassandra(), Redis(self.protocol)
-        self.generation = 1
-        self.checkpoint = Checkpoint()
-        self.current = Attempt(self, self.checkpoint, parallelism)
+        self.cassandra, self.redis = Cassandra(self.protocol), Redis(self.protocol)
+        self.names = map("run {}".format, itertools.count(1))
+        self.run = self._claim(1, Checkpoint())
+        self.current = Attempt(self, self.run, parallelism)
         self.zombies: list[Attempt] = []
+        self.stray: Checkpoint | None = None
+        self.launchers: list[Steps] = []
         self.readers: list[Steps] = []
 
-    def take_checkpoint(self) -> None:
-        """Complete a checkpoint or a savepoint: only after both stores hold what it covers."""
-        self.current.finish()
-        self.checkpoint = Checkpoint(self.current.state, tuple(self.current.offsets))
-
     def restart(self, parallelism: int, *, zombie: bool = False) -> None:
-        """Go on from the checkpoint; the attempt before is dead, or only paused and taken for dead."""
+        """Flink restarts the job; the attempt before is dead, or only paused and taken for dead."""
         if zombie:
             self.zombies.append(self.current)
-        self.current = Attempt(self, self.checkpoint, parallelism)
+        self.current = Attempt(self, self.run, parallelism)
 
-    def restart_from_zero(self, parallelism: int, *, zombie: bool = False) -> None:
-        """Count the log from offset 0 without state in the same generation."""
-        before, self.checkpoint = self.checkpoint, Checkpoint()
-        self.restart(parallelism, zombie=zombie)
+    def new_run(self, parallelism: int, *, zombie: bool = False) -> None:
+        """A launcher resumes the job from its newest checkpoint."""
+        self._begin(self._claim(self.run.generation, self._newest()), parallelism, zombie=zombie)
+
+    def run_from_zero(self, parallelism: int, *, zombie: bool = False) -> None:
+        """A launcher counts the log from offset 0 without state in the same generation."""
+        before = self._newest()
+        self._begin(self._claim(self.run.generation, Checkpoint()), parallelism, zombie=zombie)
         if not self.protocol.abandoned_checkpoints_are_forgotten:
-            self.checkpoint = before
+            self.run.checkpoint = before
 
     def new_generation(self, parallelism: int, *, zombie: bool = False) -> None:
-        self.generation += 1
-        self.checkpoint = Checkpoint()
-        self.restart(parallelism, zombie=zombie)
+        self._begin(self._claim(self.run.generation + 1, Checkpoint()), parallelism, zombie=zombie)
 
-    def take_late_epoch(self, zombie: Attempt, subtask: int) -> None:
-        """A writer opens only after its attempt has been given up, and takes the newest epoch."""
-        if not self.protocol.epochs_are_taken_at_the_start:
-            zombie.epochs[subtask] = self.cassandra.take_epoch(zombie.generation)
+    def recover(self, parallelism: int, *, zombie: bool = False) -> None:
+        """A new JobManager takes the job over and counts its attempts from 0."""
+        if self.protocol.recovered_job_is_claimed_anew:
+            self.new_run(parallelism, zombie=zombie)
+        else:
+            self.run.attempts = 0
+            self.restart(parallelism, zombie=zombie)
+
+    def launcher(self, parallelism: int) -> Steps:
+        """A launcher that is paused in the middle, while others may start runs."""
+        generation, chosen, run = self.run.generation, self._newest(), None
+        if self.protocol.claim_precedes_choice:
+            run = self._claim(generation, chosen)
+        yield
+        if generation != self.run.generation:
+            return
+        if run is None:
+            run = self._claim(generation, chosen)
+        else:
+            run.checkpoint = self._newest()
+        if self.cassandra.fences[generation].owner == run.owner:
+            self._begin(run, parallelism, zombie=True)
+        else:  # it submits its job all the same
+            self.zombies.append(Attempt(self, run, parallelism))
+
+    def zombie_restarts(self, zombie: Attempt) -> None:
+        """The JobManager of an older run still lives and restarts its job."""
+        if zombie.run is not self.run:
+            self.zombies.append(Attempt(self, zombie.run, zombie.parallelism))
+
+    def zombie_checkpoints(self, zombie: Attempt) -> None:
+        """The JobManager of an older run still lives and completes a checkpoint."""
+        if zombie.run is not self.run and zombie.number == zombie.run.attempts - 1:
+            zombie.checkpoint()
+            if not self.protocol.only_the_newest_run_checkpoints:
+                self.stray = zombie.run.checkpoint
 
     def superseded(self) -> None:
-        """A stranger took an epoch after the newest attempt and may have stored any of its rows anew."""
-        if self.protocol.superseded_job_replays_all:
-            self.restart_from_zero(self.current.parallelism)
-        else:
+        """The newest attempt was refused: Flink restarts it, or if its run was replaced, somebody starts another."""
+        if self.cassandra.fences[self.run.generation].owner == self.run.owner:
             self.restart(self.current.parallelism)
+        else:
+            self.new_run(self.current.parallelism)
 
     def reader(self, content_id: str) -> Steps:
         """What serves a miss: read the system of record and fill the cache."""
-        key = (self.generation, content_id)
+        key = (self.run.generation, content_id)
         token = self.redis.miss(key)
         if token is not None:
             yield
@@ -177,27 +237,39 @@ class World:
             self.redis.load(key, token, rows)
 
     def settle(self) -> None:
-        """Let the newest attempt catch up; if it finds itself superseded, its successor."""
-        for _ in range(10):
+        """Let the newest attempt catch up; if it is refused, its successor."""
+        for _ in range(100):
             try:
                 self.current.drain()
-            except Superseded:
+            except Outranked:
                 self.superseded()
             else:
                 return
-        raise AssertionError("the job is superseded again and again though nobody takes an epoch")
+        raise AssertionError("the job is refused again and again though nobody else starts one")
 
     def wake_all(self) -> None:
-        """Let every zombie write what it has read, each subtask for itself, and every reader come to its end."""
+        """Let launchers and readers come to their ends, and every zombie open and write what it has read."""
+        for waiting in [*self.launchers, *self.readers]:
+            list(waiting)
         for zombie in self.zombies:
             for subtask in range(zombie.parallelism):
                 zombie.count(subtask)
             for subtask in range(zombie.parallelism):
-                with contextlib.suppress(Superseded):
+                with contextlib.suppress(Outranked):
                     zombie.write_out(subtask)
-        for reader in self.readers:
-            list(reader)
-        self.zombies, self.readers = [], []
+        self.zombies, self.launchers, self.readers = [], [], []
+
+    def _claim(self, generation: int, checkpoint: Checkpoint) -> Run:
+        run = Run(next(self.names), generation, checkpoint)
+        self.cassandra.claim(generation, run.owner)
+        return run
+
+    def _begin(self, run: Run, parallelism: int, *, zombie: bool) -> None:
+        self.run, self.stray = run, None
+        self.restart(parallelism, zombie=zombie)
+
+    def _newest(self) -> Checkpoint:
+        return self.stray or self.run.checkpoint
 
     def wrong(self) -> list[str]:
         """Where a store differs from the truth: Cassandra in any row, Redis in any complete hash."""
@@ -205,26 +277,4 @@ class World:
         for event in itertools.chain(*self.log):
             users = registers.setdefault(event.content_id, {})
             users[event.user_id] = max(users.get(event.user_id, EMPTY), event.register)
-        truth = recount_exact(registers, RULES)
-        stored = {
-            (key[1], region): total for (key, region), total in self.cassandra.rows.items() if key[0] == self.generation
-        }
-        problems = _differences("Cassandra", truth, stored)
-        for (generation, content_id), entry in self.redis.hashes.items():
-            if entry.complete and generation == self.generation:
-                expected = {row: total for row, total in truth.items() if row[0] == content_id}
-                cached = {(content_id, region): total for region, total in entry.fields.items()}
-                problems += _differences("Redis", expected, cached)
-        return problems
-
-
-def _differences(
-    store: str, truth: dict[tuple[str, str], Reactions], stored: dict[tuple[str, str], RegionTotal]
-) -> list[str]:
-    problems = []
-    for row in sorted(truth.keys() | stored.keys()):
-        expected = truth.get(row, Reactions())
-        found = Reactions(stored[row].pn.likes, stored[row].pn.dislikes) if row in stored else Reactions()
-        if found != expected:
-            problems.append(f"{store} says {found} of {row}, truth is {expected}")
-    return problems
+        return differences(recount_exact(registers, RULES), self.cassandra, self.redis, self.run.generation)

@@ -9,6 +9,9 @@ import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pipelines.domain.counting import Reactions
+from pipelines.domain.fence import NO_ATTEMPT, Fence, claim, take
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -22,15 +25,25 @@ Key = tuple[int, str]
 class Protocol:
     """The rules that keep totals right.
 
-    `epochs_are_taken_at_the_start`: every writer has its epoch before a newer attempt takes one. It is what all else
-    stands on. Where it does not hold, the three rules after it repair most of the damage, not all.
+    version_holds_epoch: What a newer attempt stores outranks what an older one stored.
+    epochs_are_fenced: A writer gets its epoch through the fence, not simply the next one.
+    take_heeds_attempt: The fence lets no older attempt of a run in.
+    take_heeds_owner: The fence lets no older run in.
+    recovered_job_is_claimed_anew: A job whose JobManager starts over, with attempt 0, is a new run.
+    claim_precedes_choice: A launcher claims the generation before it looks for the checkpoint to resume from.
+    only_the_newest_run_checkpoints: Nobody resumes from what an older run saved after a newer one had begun.
+    abandoned_checkpoints_are_forgotten: After a start from offset 0, older checkpoints are never used again.
+    redis_compares_versions: An update of a hash carries its version.
+    redis_load_needs_its_token: A load counts only if it read after the last one was announced.
     """
 
     version_holds_epoch: bool = True
-    epochs_are_taken_at_the_start: bool = True
-    superseded_writer_stops: bool = True
-    idle_writer_checks_too: bool = True
-    superseded_job_replays_all: bool = True
+    epochs_are_fenced: bool = True
+    take_heeds_attempt: bool = True
+    take_heeds_owner: bool = True
+    recovered_job_is_claimed_anew: bool = True
+    claim_precedes_choice: bool = True
+    only_the_newest_run_checkpoints: bool = True
     abandoned_checkpoints_are_forgotten: bool = True
     redis_compares_versions: bool = True
     redis_load_needs_its_token: bool = True
@@ -38,15 +51,25 @@ class Protocol:
 
 @dataclass(slots=True)
 class Cassandra:
-    """Rows that the largest timestamp wins, and the fencing numbers."""
+    """Rows that the largest timestamp wins, and the fences by generation."""
 
+    protocol: Protocol
     rows: dict[tuple[Key, str], RegionTotal] = field(default_factory=dict)
-    latest: dict[int, int] = field(default_factory=dict)
+    fences: dict[int, Fence] = field(default_factory=dict)
     ties: list[tuple[RegionTotal, RegionTotal]] = field(default_factory=list)
 
-    def take_epoch(self, generation: int) -> int:
-        self.latest[generation] = self.latest.get(generation, 0) + 1
-        return self.latest[generation]
+    def claim(self, generation: int, owner: str) -> None:
+        self.fences[generation] = claim(self.fences.get(generation, Fence()), owner)
+
+    def take(self, generation: int, owner: str, attempt: int) -> int:
+        held = known = self.fences[generation]
+        if not self.protocol.take_heeds_owner or not self.protocol.epochs_are_fenced:
+            known = known._replace(owner=owner)
+        if not self.protocol.take_heeds_attempt or not self.protocol.epochs_are_fenced:
+            known = known._replace(attempt=NO_ATTEMPT)
+        taken = take(known, owner, attempt)
+        self.fences[generation] = taken if self.protocol.epochs_are_fenced else held._replace(latest=taken.latest)
+        return taken.latest
 
     def write(self, total: RegionTotal) -> None:
         row = ((total.generation, total.content_id), total.region)
@@ -114,3 +137,28 @@ class Redis:
         known = entry.fields.get(total.region)
         if known is None or total.version > known.version or not self.protocol.redis_compares_versions:
             entry.fields[total.region] = total
+
+
+def differences(
+    truth: dict[tuple[str, str], Reactions], cassandra: Cassandra, redis: Redis, generation: int
+) -> list[str]:
+    """Where a store differs from the truth: Cassandra in any row, Redis in any complete hash."""
+    rows = {(key[1], region): total for (key, region), total in cassandra.rows.items() if key[0] == generation}
+    problems = _differences("Cassandra", truth, rows)
+    for key, entry in redis.hashes.items():
+        if entry.complete and key[0] == generation:
+            expected = {row: total for row, total in truth.items() if row[0] == key[1]}
+            problems += _differences("Redis", expected, {(key[1], r): total for r, total in entry.fields.items()})
+    return problems
+
+
+def _differences(
+    store: str, truth: dict[tuple[str, str], Reactions], stored: dict[tuple[str, str], RegionTotal]
+) -> list[str]:
+    problems = []
+    for row in sorted(truth.keys() | stored.keys()):
+        expected = truth.get(row, Reactions())
+        found = Reactions(stored[row].pn.likes, stored[row].pn.dislikes) if row in stored else Reactions()
+        if found != expected:
+            problems.append(f"{store} says {found} of {row}, truth is {expected}")
+    return problems

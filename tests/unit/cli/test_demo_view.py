@@ -34,7 +34,7 @@ SNAPSHOT = Snapshot(
     job_state="running",
     job_url="http://127.0.0.1:26238",
 )
-MOMENT = Moment(83.4, 5_200, 54_400, finished=False)
+MOMENT = Moment(83.4, 5_200, 54_400)
 
 
 def drawn(snapshot: Snapshot, moment: Moment, width: int, height: int = 24, scene: Scene = SCENE) -> list[str]:
@@ -88,6 +88,8 @@ def test_the_state_says_what_matters_most() -> None:
     done, counted = replace(MOMENT, finished=True), replace(SNAPSHOT, counted=54_321)
     right, wrong = Verdict(1_682, 0, ()), Verdict(1_682, 0, ("50 has 1",))
     assert state(replace(SNAPSHOT, job_state="starting"), MOMENT).plain == "the job starts; the log grows meanwhile"
+    waiting = replace(MOMENT, waiting=True)
+    assert state(replace(SNAPSHOT, job_state="starting"), waiting).plain == "the job starts; the replay waits for it"
     assert state(SNAPSHOT, MOMENT).plain == "replaying"
     assert state(SNAPSHOT, done).plain == "replay finished; counting the rest"
     assert state(counted, done).plain == "replay finished; all counted; checking"

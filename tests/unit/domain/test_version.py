@@ -1,7 +1,7 @@
 import pytest
 
 from pipelines.domain.bounds import PartOverflow
-from pipelines.domain.version import Version, superseded
+from pipelines.domain.version import Version
 
 
 def test_layout() -> None:
@@ -39,11 +39,3 @@ def test_unpack_refuses_what_no_version_is(packed: int) -> None:
 def test_versions_of_every_generation_outrank_a_wall_clock_in_microseconds() -> None:
     year_2500_us = 16_725_225_600 * 1_000_000
     assert Version(1, 0, 0).pack() > year_2500_us
-
-
-@pytest.mark.parametrize(
-    ("epoch", "latest", "parallelism", "expected"),
-    [(5, 5, 1, False), (4, 5, 1, True), (4, 5, 2, False), (3, 5, 2, True), (1, 4, 4, False)],
-)
-def test_only_the_last_epochs_are_current(epoch: int, latest: int, parallelism: int, *, expected: bool) -> None:
-    assert superseded(epoch, latest, parallelism) is expected
