@@ -6,6 +6,7 @@ what is its own: memory, slots, high availability.
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,6 +134,9 @@ def environment(options: Mapping[str, str], target: Target) -> TableEnvironment:
     os.environ.setdefault("JVM_ARGS", "-Xmx2g -XX:+UseG1GC" if target.embedded else "-Xmx512m")
     for folder in (target.log_dir, target.scratch_dir):
         folder.mkdir(parents=True, exist_ok=True)
+    if target.embedded:
+        # Beam logs a failing worker's whole trace; without a handler that would land on the terminal.
+        logging.getLogger().addHandler(logging.FileHandler(target.log_dir / "python.log", encoding="utf-8"))
     wanted = Configuration()
     for key, value in options.items():
         if value:
