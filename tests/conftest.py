@@ -15,6 +15,14 @@ from pipelines.settings import Settings, load_settings
 from tests.support import CLI, ROOT, FreshSettings, Likes, cli_environment
 
 _REDIS_DATABASES = 16
+# Whole jobs that are run, killed and resumed: minutes each. `make test-all` runs them too.
+_HEAVY = ("tests/cluster/", "tests/crash/", "tests/integration/test_count_")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.relative_to(ROOT).as_posix().startswith(_HEAVY):
+            item.add_marker(pytest.mark.heavy)
 
 
 @pytest.fixture(scope="session")

@@ -120,7 +120,6 @@ def _prepared(settings: Settings, request: Request, session: CassandraSession, t
     name = lease_name(counting.generation) if generation else request.pipeline
     folders = state_folders(settings, request.pipeline, generation, counting.identity)
     owner = uuid.uuid4().hex
-    # Before the state is looked at: whoever holds the lease owns what lies there.
     rest_url = f"http://127.0.0.1:{free_port(set())}" if request.target == "local" else settings.job.flink_rest
     # A process id is only good for jobs that live in that process.
     pid = os.getpid() if request.target == "local" else 0
@@ -130,6 +129,9 @@ def _prepared(settings: Settings, request: Request, session: CassandraSession, t
     keeper = LeaseKeeper(session, lease)
     try:
         keeper.start()
+        # Before the state is looked at, or a starter that was paused in between would resume what another has replaced.
+        if generation is not None:
+            Fences(session).claim(generation, owner)
         group = group_of(request.pipeline, generation, counting.identity)
         start = decide_start(
             settings,
@@ -141,8 +143,6 @@ def _prepared(settings: Settings, request: Request, session: CassandraSession, t
         )
         if start.restore is not None:
             folders.prune(start.restore)
-        if generation is not None:
-            Fences(session).claim(generation, owner)
         # Progress is read from what the group commits: an earlier run's commits must not pass for this one's.
         kafka.forget_group(settings, group)
         yield Plan(counting, group, folders, start, lease, f"{name} {owner[:8]}")

@@ -26,9 +26,9 @@ from tests.exactness import assert_exact, truth
 from tests.jobs import QUICK
 from tests.support import CLI, ROOT, FreshSettings, Likes, cli_environment, wait_until
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(900)]
 
-START_S = 240.0
+START_S = 300.0
 END_S = 40.0
 SHOW_CURSOR, HIDE_CURSOR = "\x1b[?25h", "\x1b[?25l"
 
@@ -104,7 +104,10 @@ class Demo:
             assert match or self.process.poll() is None, self.said
             return match
 
-        match = wait_until(found, deadline_s, what=pattern)
+        try:
+            match = wait_until(found, deadline_s, what=pattern)
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {self.said}") from None
         assert match is not None
         return match
 

@@ -49,7 +49,9 @@ def test_services_are_those_of_the_stack_whatever_the_environment_says(tmp_path:
         "PATH": "/bin",
     }
     found = environment(stack, ambient)
+    assert "TieredStopAtLevel" in found.pop("JVM_ARGS")
     assert found == {**stack.env(), "LIKES_STACK_DIR": str(tmp_path), "LIKES_JOB_WINDOW_MS": "1000", "PATH": "/bin"}
+    assert environment(stack, {"JVM_ARGS": "-Xmx1g"})["JVM_ARGS"] == "-Xmx1g"
 
 
 def test_a_sample_ends_now_or_begins_now() -> None:
