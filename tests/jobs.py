@@ -28,8 +28,8 @@ QUICK: Mapping[str, object] = {
     "managed_memory_mb": 128,
     "lease_ttl_s": 20,
 }
-# A run takes 15 s on a quiet machine; these are for a busy one.
-START_S, RUN_S = 150.0, 280.0
+# A run takes 15 s on a quiet machine, minutes on one that does other things besides.
+START_S, RUN_S = 280.0, 280.0
 _ENDED_S = 30.0
 _numbers = itertools.count(1)
 

@@ -1,6 +1,6 @@
 """`likes demo`: start everything, replay a reaction log, watch the counts, stop everything.
 
-In this order, each undone in reverse however it ends: the services that are down, the job, the replay, the watching.
+In this order, each undone in reverse however it ends: the services that are down, the watching, the job, the replay.
 """
 
 from __future__ import annotations
@@ -106,10 +106,10 @@ def _run(settings: Settings, log: Log, jobs: list[JobProcess], interrupts: Inter
     watch = Watch(settings, _prepare(settings), replay, jobs[0])
     with ExitStack() as block:
         try:
+            block.enter_context(watch)
             for job in jobs:
                 block.enter_context(job)
             block.enter_context(replay)
-            block.enter_context(watch)
             _show(settings, jobs, replay, watch, once=once)
         except KeyboardInterrupt:
             if once:

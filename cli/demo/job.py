@@ -71,9 +71,9 @@ class JobProcess:
         process.wait()
 
     @property
-    def pid(self) -> int:
-        """Of the command, which holds the job's lease."""
-        return self._running().pid
+    def pid(self) -> int | None:
+        """Of the command, which holds the job's lease; None before it has started."""
+        return self._process.pid if self._process else None
 
     def check(self) -> None:
         """Raises JobFailed if it has ended, with the last useful line of its log: it should run for as long as we."""

@@ -35,7 +35,7 @@ _TOP = 10
 
 
 class Watch:
-    """Keeps `snapshot` up to date from `__enter__` to the end of the block.
+    """Keeps `snapshot` up to date from `__enter__`, which comes before the job's start, to the end of the block.
 
     A service that is away shows as trouble and is asked again. Once the replay is through and everything is counted,
     both stores are compared with an exact recount, and again whenever the log has grown and is counted.
@@ -73,6 +73,8 @@ class Watch:
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
     def __enter__(self) -> Self:
+        # A job that starts makes its group forget these.
+        self._backlog.counted(kafka.committed_offsets(self._settings, self._events, self._group))
         self._thread.start()
         return self
 

@@ -104,7 +104,11 @@ class Follower:
                 time.sleep(_POLL_S)
                 continue
             # Offsets are committed when a checkpoint is complete, so what is committed has been stored.
-            done = kafka.committed_offsets(self._settings, topic, self._plan.group)
+            try:
+                done = kafka.committed_offsets(self._settings, topic, self._plan.group)
+            except ServiceUnavailable as error:
+                self._tell(f"waiting      {error.message}")  # as the job itself does
+                continue
             if all(done.get(partition, 0) >= end for partition, end in wanted.items()):
                 break
             self._report(done, ends)
@@ -201,9 +205,13 @@ class Follower:
         if not self._due():
             return
         topic = self._settings.kafka.events_topic
-        if done is None:
-            done = kafka.committed_offsets(self._settings, topic, self._plan.group)
-        if ends is None:
-            ends = kafka.end_offsets(self._settings, topic)
+        try:
+            if done is None:
+                done = kafka.committed_offsets(self._settings, topic, self._plan.group)
+            if ends is None:
+                ends = kafka.end_offsets(self._settings, topic)
+        except ServiceUnavailable as error:
+            self._tell(f"waiting      {error.message}")  # as the job itself does
+            return
         counted, total = sum(done.values()), sum(ends.values())
         self._tell(f"counted      {counted:,} of {total:,} events, {max(total - counted, 0):,} to go")

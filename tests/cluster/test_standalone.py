@@ -15,7 +15,7 @@ from tests.jobs import publish, quick_settings, run_bounded
 from tests.logs import hostile, taps
 from tests.support import FreshSettings, Likes, wait_until
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(480)]
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 SEED, EVENTS = 66, 3_000
 SHIPPED = ("pipelines", "connectors", "schemas", "cassandra", "kafka", "pydantic", "tenacity")

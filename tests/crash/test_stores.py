@@ -22,7 +22,6 @@ OLD = b'{"content_id": "old", "user_id": "u1", "action": "LIKE"}'
 RECOVERY_S = 200.0
 
 
-@pytest.mark.timeout(480)
 @pytest.mark.parametrize("service", ["cassandra", "kafka"])
 def test_kill_9_and_restart(fresh_settings: FreshSettings, stack: Stack, service: str) -> None:
     settings = quick_settings(fresh_settings)

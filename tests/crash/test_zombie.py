@@ -28,7 +28,6 @@ def is_free(settings: Settings) -> bool:
         return Leases(session).read(lease_name(1)) is None
 
 
-@pytest.mark.timeout(480)
 def test_a_zombie_changes_nothing(fresh_settings: FreshSettings, stack: Stack, likes: Likes) -> None:
     settings = quick_settings(fresh_settings, lease_ttl_s=4)
     log = taps(SEED, sys.maxsize, contents=100, users=2_000)
