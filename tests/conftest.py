@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 import subprocess
 import uuid
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,8 @@ from pipelines.settings import Settings, load_settings
 from tests.support import CLI, ROOT, FreshSettings, Likes, cli_environment
 
 _REDIS_DATABASES = 16
+# Started in the background by a shell, we would ignore interrupts and so would everything that we start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # Whole jobs that are run, killed and resumed: minutes each. `make test-all` runs them too.
 _HEAVY = ("tests/cluster/", "tests/crash/", "tests/integration/test_count_")
 

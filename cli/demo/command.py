@@ -91,7 +91,7 @@ def demo(
                 # Libraries warn of connections that are lost; the terminal belongs to the table.
                 logging.basicConfig(filename=logs / "demo.log", level=logging.WARNING, force=True)
                 jobs = [JobProcess(pipeline, environment, logs / f"demo-{pipeline}.log") for pipeline in pipelines]
-                verdict = _run(settings, log, jobs, interrupts, once=once)
+                verdict = _run(settings, stack, log, jobs, interrupts, once=once)
         except KeyboardInterrupt:
             if once:
                 raise
@@ -100,10 +100,12 @@ def demo(
         raise JobFailed(str(verdict), f"the log and both stores are in {stack.folder}")
 
 
-def _run(settings: Settings, log: Log, jobs: list[JobProcess], interrupts: Interrupts, *, once: bool) -> Verdict | None:
+def _run(
+    settings: Settings, stack: Stack, log: Log, jobs: list[JobProcess], interrupts: Interrupts, *, once: bool
+) -> Verdict | None:
     """Count and show until Ctrl-C, or with `once` until everything is checked; returns the last comparison."""
     replay = Replay(settings, log)
-    watch = Watch(settings, _prepare(settings), replay, jobs[0])
+    watch = Watch(settings, stack, _prepare(settings), replay, jobs[0])
     with ExitStack() as block:
         try:
             block.enter_context(watch)

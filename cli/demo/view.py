@@ -112,7 +112,7 @@ def line(snapshot: Snapshot, moment: Moment) -> str:
 def state(snapshot: Snapshot, moment: Moment) -> Text:
     """What is going on, in one sentence: what is wrong, else how far the replay is."""
     if snapshot.trouble:
-        return Text(f"waiting: {snapshot.trouble}", "yellow")
+        return Text(f"trouble: {snapshot.trouble}", "yellow")
     if snapshot.verdict is not None and snapshot.verdict.different:
         return Text(f"wrong: {snapshot.verdict}", "bold red")
     if snapshot.job_state not in {"running", "starting"}:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cli.demo.job import JobProcess
     from cli.demo.replay import Replay
     from connectors.cassandra import CassandraSession
+    from deploy.flink.local_stack import Stack
     from pipelines.jobs.prepare import Counting
     from pipelines.jobs.rest import FlinkJob
     from pipelines.settings import Settings
@@ -42,14 +43,16 @@ class Watch:
 
     Args:
         settings: Where everything is.
+        stack: The services.
         counting: The generation that the job counts.
         replay: What publishes.
         job: The process that holds the job's lease.
     """
 
-    def __init__(self, settings: Settings, counting: Counting, replay: Replay, job: JobProcess) -> None:
+    def __init__(self, settings: Settings, stack: Stack, counting: Counting, replay: Replay, job: JobProcess) -> None:
         self.snapshot = Snapshot()
         self._settings = settings
+        self._stack = stack
         self._generation = counting.generation
         self._group = group_of("like-counts", counting.generation, counting.identity)
         self._replay = replay
@@ -68,7 +71,7 @@ class Watch:
         self._trouble = ""
         self._verdict: Verdict | None = None
         self._compared: dict[int, int] = {}
-        self._stop = threading.Event()
+        self._ending = threading.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
@@ -79,7 +82,7 @@ class Watch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop.set()
+        self._ending.set()
         self._thread.join(_JOIN_S)
 
     def check(self) -> None:
@@ -89,18 +92,17 @@ class Watch:
 
     def _run(self) -> None:
         try:
-            with ExitStack() as stack:
-                session = stack.enter_context(open_session(self._settings))
+            with ExitStack() as block:
+                session = block.enter_context(open_session(self._settings))
                 topics = (self._events, self._counts, self._settings.kafka.dead_letters_topic)
-                tail = stack.enter_context(Tail(self._settings, topics))
+                tail = block.enter_context(Tail(self._settings, topics))
                 measured_s = float("-inf")
-                while not self._stop.is_set():
+                while not self._ending.is_set():
                     try:
                         self._read(tail)
                         if time.monotonic() - measured_s >= _MEASURE_S:
                             measured_s = time.monotonic()
-                            self._measure(tail, session)
-                            self._trouble = ""
+                            self._trouble = self._look(tail, session)
                     except ServiceUnavailable as error:
                         self._trouble = error.message
                     self._show()
@@ -118,6 +120,13 @@ class Watch:
             elif (letter := parse_letter(record.value)) is not None:
                 # A job that has resumed may have told of one twice.
                 self._dead_letters.add(letter.identity)
+
+    def _look(self, tail: Tail, session: CassandraSession) -> str:
+        """Measure, as far as services run; returns what a person should do about those that do not."""
+        down = [name for name, service in self._stack.services().items() if not service.alive()]
+        if "kafka" not in down:
+            self._measure(tail, session)
+        return f"{' and '.join(down)} down; `likes stack up` starts what is, and counting goes on" if down else ""
 
     def _measure(self, tail: Tail, session: CassandraSession) -> None:
         self._ask_flink(session)

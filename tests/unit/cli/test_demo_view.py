@@ -98,7 +98,7 @@ def test_the_state_says_what_matters_most() -> None:
     )
     assert state(replace(counted, verdict=wrong), done).plain.startswith("wrong: 1 of 1,682 contents differ")
     assert "restarting" in state(replace(counted, verdict=right, job_state="restarting"), done).plain
-    assert state(replace(counted, trouble="Kafka is away"), done).plain == "waiting: Kafka is away"
+    assert state(replace(counted, trouble="Kafka is away"), done).plain == "trouble: Kafka is away"
 
 
 def test_a_line_says_the_same() -> None:
