@@ -126,7 +126,7 @@ class Watch:
         down = [name for name, service in self._stack.services().items() if not service.alive()]
         if "kafka" not in down:
             self._measure(tail, session)
-        return f"{' and '.join(down)} down; `likes stack up` starts what is, and counting goes on" if down else ""
+        return f"{' and '.join(down)} down: `likes stack up` starts again what is missing" if down else ""
 
     def _measure(self, tail: Tail, session: CassandraSession) -> None:
         self._ask_flink(session)
