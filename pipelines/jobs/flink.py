@@ -6,10 +6,13 @@ what is its own: memory, slots, high availability.
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
 import pyflink
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 # Fixed for the life of a generation: it is part of every savepoint.
 MAX_PARALLELISM = 1_024
 _BUNDLE_MS = 200
+_LONGEST_ROCKSDB_DIR = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,21 @@ def embedded_options(job: JobSettings, target: Target) -> dict[str, str]:
         # The MiniCluster's own default of 128 MB starves RocksDB: four times slower.
         "taskmanager.memory.managed.size": f"{job.managed_memory_mb} mb",
         "io.tmp.dirs": str(target.scratch_dir),
+        "state.backend.rocksdb.localdir": str(_rocksdb_dir(target.scratch_dir)),
     }
+
+
+def _rocksdb_dir(scratch: Path) -> Path:
+    """Where an embedded RocksDB works: a short path.
+
+    It names its log after the whole path of a database, and one that is restored with another parallelism adds 169
+    characters; over 255 together it cannot be opened (FLINK-31743 looks at other databases' paths only).
+    """
+    if len(str(scratch)) <= _LONGEST_ROCKSDB_DIR:
+        return scratch
+    short = Path(mkdtemp(prefix="likes-"))
+    atexit.register(shutil.rmtree, short, ignore_errors=True)
+    return short
 
 
 def python_jars() -> list[Path]:

@@ -100,7 +100,7 @@ class Follower:
             time.sleep(_POLL_S)
         running_at = time.monotonic()
         while True:
-            if self._state() != "RUNNING":
+            if not self._runs():
                 time.sleep(_POLL_S)
                 continue
             # Offsets are committed when a checkpoint is complete, so what is committed has been stored.
@@ -155,12 +155,7 @@ class Follower:
 
     def _state(self) -> str:
         """The job's state; failures become errors."""
-        try:
-            state = str(self._client.get_job_status().result().name)
-        except Exception as error:
-            if type(error).__module__.startswith("py4j"):
-                raise self._lost(error) from None
-            raise
+        state = self._ask_state()
         if state == "FAILED":
             raise JobFailed(f"the job failed: {shorten(self._cause())}", "see the logs named above")
         if state in {"RESTARTING", "FAILING"}:
@@ -170,6 +165,33 @@ class Follower:
                 raise Superseded(f"another job has taken over: {cause}", "see `likes job list`")
             self._report_restart(cause)
         return state
+
+    def _ask_state(self) -> str:
+        try:
+            return str(self._client.get_job_status().result().name)
+        except Exception as error:
+            if not type(error).__module__.startswith("py4j"):
+                raise
+            # Java answers, but not Flink: an embedded cluster goes with its job, whoever stopped that.
+            ended = self._end() if "Py4JJava" in type(error).__name__ else None
+            if ended is None:
+                raise self._lost(error) from None
+            return ended
+
+    def _runs(self) -> bool:
+        """Whether the job runs; an end that is not the one wanted is an error."""
+        state = self._state()
+        if state in ENDED:
+            raise JobFailed("the job was stopped before it had counted everything", "run it again; it resumes")
+        return state == "RUNNING"
+
+    def _end(self) -> str | None:
+        """How the job of an embedded cluster ended, None if that is not known or it failed."""
+        try:
+            self._client._j_job_client.getJobExecutionResult().get()  # noqa: SLF001 - PyFlink's waits for a cluster
+        except Exception as error:  # noqa: BLE001 - py4j's, which pyflink may wrap
+            return "CANCELED" if "JobCancellationException" in str(error) else None
+        return "FINISHED"
 
     def _lost(self, error: Exception) -> JobFailed:
         kind = shorten(str(error)) if "Py4JJava" in type(error).__name__ else "its process died"
@@ -190,7 +212,7 @@ class Follower:
 
     def _tasks_run(self) -> bool:
         """Whether every task runs: a job is RUNNING as soon as it is scheduled."""
-        if self._state() != "RUNNING":
+        if not self._runs():
             return False
         try:
             return all(vertex["status"] == "RUNNING" for vertex in self._rest.vertices(self._job_id))
