@@ -16,7 +16,8 @@ import pandas as pd
 from pyflink.table.udf import ScalarFunction
 
 from cli.common import settings_from_process
-from pipelines.jobs.run import Request, run
+from pipelines.jobs.plan import Request
+from pipelines.jobs.run import run
 
 
 class NoStores(ScalarFunction):

@@ -13,7 +13,8 @@ from rich.table import Table
 from cli.common import Json, settings_from_process, tell
 from pipelines.jobs.manage import list_jobs, savepoint, stop
 from pipelines.jobs.offsets import parse_position
-from pipelines.jobs.run import Request, run
+from pipelines.jobs.plan import Request
+from pipelines.jobs.run import run
 
 Generation = Annotated[int | None, typer.Option(min=1, help="Default: the live generation.")]
 

@@ -23,10 +23,10 @@ _LIVE = "live"
 _READ_POINTER = "SELECT generation FROM {keyspace}.pointer WHERE name = ?"
 # Comparing with null is comparing with a row that is not there.
 _SET_POINTER = "UPDATE {keyspace}.pointer SET generation = ? WHERE name = ? IF generation = ?"
-_READ_FENCE = "SELECT latest, owner, attempt FROM {keyspace}.epochs WHERE generation = ?"
+_READ_FENCE = "SELECT latest, owner, attempt, saver, base FROM {keyspace}.epochs WHERE generation = ?"
 _SET_FENCE = (
-    "UPDATE {keyspace}.epochs SET latest = ?, owner = ?, attempt = ? WHERE generation = ?"
-    " IF latest = ? AND owner = ? AND attempt = ?"
+    "UPDATE {keyspace}.epochs SET latest = ?, owner = ?, attempt = ?, saver = ?, base = ? WHERE generation = ?"
+    " IF latest = ? AND owner = ? AND attempt = ? AND saver = ? AND base = ?"
 )
 _LIST_GENERATIONS = "SELECT generation, toUnixTimestamp(created_at), rules FROM {keyspace}.generations"
 _NEW_GENERATION = "INSERT INTO {keyspace}.generations (generation, created_at, rules) VALUES (?, ?, ?) IF NOT EXISTS"
@@ -141,13 +141,25 @@ class Fences:
         row = self._session.serial_row(_READ_FENCE, (generation,))
         return Fence(*row) if row else Fence()
 
-    def claim(self, generation: int, owner: str) -> None:
-        """Make a run, which holds the lease, the only one whose attempts can take epochs.
+    def claim(self, generation: int, owner: str) -> Fence:
+        """Make a run, which holds the lease, the only one whose attempts can take epochs; returns the fence.
 
         Raises:
             ServiceUnavailable: Cassandra does not answer, after retries.
         """
-        self._change(generation, lambda fence: fences.claim(fence, owner))
+        return self._change(generation, lambda fence: fences.claim(fence, owner))
+
+    def begin(self, generation: int, owner: str, base: str) -> None:
+        """Make a run that has claimed the one whose states may be resumed, or until it has any, `base`.
+
+        Raises:
+            ServiceUnavailable: Cassandra does not answer, after retries.
+            Superseded: Another run has claimed the generation since.
+        """
+        try:
+            self._change(generation, lambda fence: fences.begin(fence, owner, base))
+        except fences.Outranked as error:
+            raise Superseded(str(error), "another run was started meanwhile; see `likes job list`") from None
 
     def take(self, generation: int, owner: str, attempt: int) -> int:
         """The epoch of an attempt; the first of its subtasks to ask makes it.
@@ -169,9 +181,8 @@ class Fences:
             if wanted == now:
                 return now
             check_part("epoch", wanted.latest, EPOCH_BITS)
-            then = (None, None, None) if now == Fence() else (now.latest, now.owner, now.attempt)
-            row = (wanted.latest, wanted.owner, wanted.attempt, generation, *then)
-            if self._session.compare_and_set(_SET_FENCE, row):
+            then = (None,) * len(now) if now == Fence() else now
+            if self._session.compare_and_set(_SET_FENCE, (*wanted, generation, *then)):
                 return wanted
             # Lost a race, or lost the answer: both show when the fence is read again.
         raise _contended(self._session, f"the fence of generation {generation}")

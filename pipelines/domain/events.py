@@ -186,7 +186,8 @@ def _content_id(fields: dict[str, object]) -> object:
     content_id, video_id = fields.get("content_id"), fields.get("video_id")
     if content_id is None:
         return video_id
-    if video_id is not None and not strict_json.same(content_id, video_id):
+    # Two ids of which neither is a string are wrong for that, whether they are equal or not.
+    if video_id is not None and content_id != video_id and (isinstance(content_id, str) or isinstance(video_id, str)):
         raise _Invalid("conflicting_ids")
     return content_id
 

@@ -5,8 +5,13 @@ One row per generation, changed by lightweight transactions only:
     latest   the newest epoch that was given out
     owner    the run that may write; every start of a job is a run of its own, with a name that was never used before
     attempt  the newest attempt of that run that writes, by Flink's number: 0, 1, 2, …, one more with every restart
+    saver    the newest run that has begun: only what it saves may be resumed
+    base     or, until it has saved anything, the state that it resumed itself; "" for offset 0
 
 A launcher that holds the lease *claims* the generation for its run; from then on nobody of an earlier run is let in.
+It looks for the newest state of the saver or its base, and *begins* with that, before it submits the job. What an older
+run saves after that, for its JobManager may live on, covers totals that the newer run may since have overwritten with
+earlier ones: resumed, it would leave them so.
 Every writing subtask *takes* the epoch of its attempt when it opens: the first one gets a new epoch and the others
 share it, for a restart restarts them all. So epochs are in the order of attempts, however late a subtask opens: one of
 an attempt that was given up can only join the epoch that its attempt had all along, or is refused.
@@ -14,9 +19,8 @@ an attempt that was given up can only join the epoch that its attempt had all al
 So whatever an attempt stores outranks what older ones stored, or store yet. That a writer which finds itself
 `superseded` stops is only a courtesy. What the fence cannot see is up to the launcher:
 
-* It claims before it looks for the state that its run resumes from.
-* It never resumes from what an older run saved after a newer one had begun, nor, once a run has started from offset 0,
-  from anything older.
+* It claims before it looks for the state that its run resumes from, and begins before it submits.
+* It resumes from the saver's state or its base, from nothing else.
 * A run's attempts are not counted anew. Where a JobManager recovers a job by itself, attempt 0 comes again: lower ones
   than the one on record are refused, but an equal one would share the epoch of an attempt that it has to outrank. Such
   a recovery needs a claim, so that it is a new run.
@@ -41,11 +45,15 @@ class Fence(NamedTuple):
         latest: The newest epoch given out, 0 for none.
         owner: The run that may write, "" for none.
         attempt: Its newest attempt that has an epoch, `NO_ATTEMPT` for none.
+        saver: The newest run that has begun, "" for none.
+        base: The state that the saver resumed, "" for none.
     """
 
     latest: int = 0
     owner: str = ""
     attempt: int = NO_ATTEMPT
+    saver: str = ""
+    base: str = ""
 
 
 class Outranked(Exception):
@@ -67,7 +75,26 @@ def claim(fence: Fence, owner: str) -> Fence:
     """
     if not owner:
         raise ValueError("an owner needs a name")
-    return fence if fence.owner == owner else Fence(fence.latest, owner, NO_ATTEMPT)
+    return fence if fence.owner == owner else fence._replace(owner=owner, attempt=NO_ATTEMPT)
+
+
+def begin(fence: Fence, owner: str, base: str) -> Fence:
+    """Make a run that has claimed the only one whose saved states may be resumed.
+
+    Args:
+        fence: The row as it is.
+        owner: The run.
+        base: The state that it resumes, "" for offset 0.
+
+    Returns:
+        The row to put in its place.
+
+    Raises:
+        Outranked: Another run has claimed since.
+    """
+    if fence.owner != owner:
+        raise Outranked(f"run {owner} may not begin: the generation belongs to {fence.owner or 'no run'}")
+    return fence._replace(saver=owner, base=base)
 
 
 def take(fence: Fence, owner: str, attempt: int) -> Fence:
@@ -96,7 +123,7 @@ def take(fence: Fence, owner: str, attempt: int) -> Fence:
     if fence.attempt == attempt:
         return fence
     check_part("epoch", fence.latest + 1, EPOCH_BITS)
-    return Fence(fence.latest + 1, owner, attempt)
+    return fence._replace(latest=fence.latest + 1, attempt=attempt)
 
 
 def superseded(fence: Fence, owner: str, epoch: int) -> bool:

@@ -83,29 +83,6 @@ def _read(text: str) -> object:
         raise NotJson(str(error)) from None
 
 
-def same(left: object, right: object) -> bool:
-    """Whether two values read by `loads` are the same JSON value.
-
-    Members in any order; true is not 1, and an integer literal is not a fraction (1 and 1.0 differ, as in Jackson).
-    """
-    pairs = [(left, right)]
-    while pairs:
-        a, b = pairs.pop()
-        if type(a) is not type(b):
-            return False
-        if isinstance(a, dict) and isinstance(b, dict):
-            if a.keys() != b.keys():
-                return False
-            pairs.extend((a[name], b[name]) for name in a)
-        elif isinstance(a, list) and isinstance(b, list):
-            if len(a) != len(b):
-                return False
-            pairs.extend(zip(a, b, strict=True))
-        elif a != b:
-            return False
-    return True
-
-
 class _Reader:
     """Reads one text with a stack of its own, so that depth is a limit of the format and not of the interpreter."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyflink.java_gateway import get_gateway
 
 from connectors import kafka
 from pipelines.errors import JobFailed, ServiceUnavailable, Superseded
+from pipelines.jobs.patience import Patience
+from pipelines.jobs.plan import Outcome
 from pipelines.jobs.rest import ENDED, FlinkRest, shorten
 
 if TYPE_CHECKING:
@@ -19,32 +20,11 @@ if TYPE_CHECKING:
     from pyflink.common import JobClient
 
     from pipelines.jobs.flink import Target
-    from pipelines.jobs.run import Plan, Tell
+    from pipelines.jobs.plan import Plan, Tell
     from pipelines.settings import Settings
 
 _POLL_S = 0.25
 _REPORT_S = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a run ended, or where it goes on.
-
-    Fields:
-        generation: What it counted.
-        job_id: Flink's id.
-        state: FINISHED, CANCELED or RUNNING (on a cluster).
-        savepoint: Where its state lies, None if it goes on or its source ended.
-        events: Records that the run has behind it, over all partitions from offset 0; None if unknown.
-        counting_s: Seconds from when all tasks ran until everything was stored and checkpointed; None if unbounded.
-    """
-
-    generation: int
-    job_id: str
-    state: str
-    savepoint: str | None
-    events: int | None
-    counting_s: float | None = None
 
 
 class Follower:
@@ -67,18 +47,24 @@ class Follower:
         self._tell = tell
         self._job_id = str(client.get_job_id())
         self._reported_at = float("-inf")
+        self._patience = Patience()
+        self._restarting = False
+        self._bounded = False
 
     def follow(self, *, bounded: bool, ends: bool) -> Outcome:
         """Wait for the end that the run is to have.
+
+        A run that has an end gives up when its job fails alike again and again; others go on trying.
 
         Args:
             bounded: Stop at the topic's present end, with a savepoint.
             ends: The source ends by itself.
 
         Raises:
-            JobFailed: The job ended in failure, or its process died.
+            JobFailed: The job ended in failure or will not end, or its process died.
             Superseded: Another job has taken over.
         """
+        self._bounded = bounded or ends
         try:
             if bounded and not ends:
                 return self._follow_to_present_end()
@@ -114,7 +100,7 @@ class Follower:
             self._report(done, ends)
             time.sleep(_POLL_S)
         counting_s = time.monotonic() - running_at
-        folder = self._plan.folders.stops
+        folder = self._plan.folders.stops / self._plan.lease.owner
         folder.mkdir(parents=True, exist_ok=True)
         path = self._stop_with_savepoint(folder)
         if not self._embedded:
@@ -164,7 +150,15 @@ class Follower:
                 self._client.cancel().result()
                 raise Superseded(f"another job has taken over: {cause}", "see `likes job list`")
             self._report_restart(cause)
+            if self._bounded and not self._restarting:
+                self._lose_patience(cause)
+        self._restarting = state in {"RESTARTING", "FAILING"}
         return state
+
+    def _lose_patience(self, cause: str) -> None:
+        if self._patience.is_over(cause, self._saved()):
+            self._client.cancel().result()
+            raise JobFailed(f"the job failed {self._patience.limit} times alike: {cause}", "see the logs named above")
 
     def _ask_state(self) -> str:
         try:
@@ -202,6 +196,12 @@ class Follower:
             return self._rest.first_cause(self._job_id)
         except (ServiceUnavailable, JobFailed):
             return "no cause known"
+
+    def _saved(self) -> int:
+        try:
+            return self._rest.completed_checkpoints(self._job_id)
+        except (ServiceUnavailable, JobFailed):
+            return 0
 
     def _due(self) -> bool:
         now = time.monotonic()

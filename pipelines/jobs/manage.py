@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from connectors import kafka
-from connectors.cassandra import Generations, Leases, Pointer, open_session
+from connectors.cassandra import Fences, Generations, Leases, Pointer, open_session
 from connectors.store import lease_name
 from pipelines.errors import JobFailed, Refused, ServiceUnavailable
 from pipelines.jobs.names import group_of, state_folders
 from pipelines.jobs.rest import ENDED, FlinkJob, FlinkRest
+from pipelines.jobs.saved_state import resumable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from connectors.cassandra import CassandraSession, Lease
     from pipelines.jobs.saved_state import StateFolders
     from pipelines.settings import Settings
@@ -76,8 +79,7 @@ def savepoint(settings: Settings, generation: int | None) -> str:
     """
     with open_session(settings) as session:
         rest, job, folders = _running(settings, session, generation)
-    folders.savepoints.mkdir(parents=True, exist_ok=True)
-    return rest.savepoint(job.job_id, folders.savepoints.as_uri(), stop=False)
+    return rest.savepoint(job.job_id, _savepoints_of(job, folders).as_uri(), stop=False)
 
 
 def stop(settings: Settings, generation: int | None, *, with_savepoint: bool) -> str | None:
@@ -94,7 +96,6 @@ def stop(settings: Settings, generation: int | None, *, with_savepoint: bool) ->
         rest, job, folders = _running(settings, session, generation)
         path = None
         if with_savepoint:
-            folders.savepoints.mkdir(parents=True, exist_ok=True)
             path = _stop_with_savepoint(rest, job, folders)
         else:
             rest.cancel(job.job_id)
@@ -107,15 +108,22 @@ def stop(settings: Settings, generation: int | None, *, with_savepoint: bool) ->
 
 
 def _stop_with_savepoint(rest: FlinkRest, job: FlinkJob, folders: StateFolders) -> str:
-    before = set(folders.savepoints.glob("savepoint-*/_metadata"))
+    folder = _savepoints_of(job, folders)
+    before = set(folder.glob("*/_metadata"))
     try:
-        return rest.savepoint(job.job_id, folders.savepoints.as_uri(), stop=True)
+        return rest.savepoint(job.job_id, folder.as_uri(), stop=True)
     except (ServiceUnavailable, JobFailed):
         # An embedded cluster goes with its job, often before it has answered; what it wrote tells.
-        new = [found for found in folders.savepoints.glob("savepoint-*/_metadata") if found not in before]
+        new = [found for found in folder.glob("*/_metadata") if found not in before]
         if not new:
             raise
         return str(new[0].parent)
+
+
+def _savepoints_of(job: FlinkJob, folders: StateFolders) -> Path:
+    folder = folders.savepoints / job.job_id
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def _await_end(rest: FlinkRest, job: FlinkJob) -> None:
@@ -172,7 +180,8 @@ def _info(
             state, job_id = ("starting", "") if job is None else (job.state, job.job_id)
         except ServiceUnavailable:
             state = "unknown"
-    saved = state_folders(settings, pipeline, generation, identity).latest()
+    folders = state_folders(settings, pipeline, generation, identity)
+    saved = folders.latest() if generation is None else resumable(folders, Fences(session).read(generation))
     topic = settings.kafka.events_topic
     ends = kafka.end_offsets(settings, topic)
     done = kafka.committed_offsets(settings, topic, group_of(pipeline, generation, identity))

@@ -7,84 +7,27 @@ import socket
 import time
 import uuid
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from connectors import kafka
 from connectors.cassandra import Fences, Generations, Lease, Leases, Pointer, ensure_schema, open_session
 from connectors.lease_keeper import LeaseKeeper
 from connectors.store import lease_name
-from deploy.flink.local_stack.jars import ensure_jars
 from deploy.flink.local_stack.ports import free_port
 from pipelines.errors import Refused
 from pipelines.jobs.names import group_of, state_folders
-from pipelines.jobs.offsets import Position
-from pipelines.jobs.prepare import (
-    EARLIEST,
-    Counting,
-    Start,
-    choose_generation,
-    decide_start,
-    live_counting,
-)
-from pipelines.jobs.saved_state import StateFolders
+from pipelines.jobs.plan import Plan
+from pipelines.jobs.prepare import choose_generation, decide_start, live_counting
+from pipelines.jobs.saved_state import resumable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from pyflink.table.udf import ScalarFunction
 
     from connectors.cassandra import CassandraSession
-    from pipelines.jobs.follow import Outcome
+    from pipelines.jobs.plan import Outcome, Request, Tell
     from pipelines.settings import Settings
-
-    Tell = Callable[[str], None]
-
-Pipeline = Literal["like-counts", "user-likes"]
-TargetName = Literal["local", "cluster"]
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What the user asked for.
-
-    Fields:
-        pipeline: Which one.
-        bounded: Count to the topic's present end, keep the state, and stop.
-        start: Where to start without state.
-        end: Where the source ends, None for the present end (`bounded`) or never.
-        new_generation: Count into a new generation.
-        target: The embedded MiniCluster or a running cluster.
-    """
-
-    pipeline: Pipeline = "like-counts"
-    bounded: bool = False
-    start: Position = EARLIEST
-    end: Position | None = None
-    new_generation: bool = False
-    target: TargetName = "local"
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Everything decided, nothing submitted.
-
-    Fields:
-        counting: The generation.
-        group: The consumer group.
-        folders: Where state lies.
-        start: Where it begins and ends.
-        lease: Held by this run.
-        name: The job's name in Flink.
-    """
-
-    counting: Counting
-    group: str
-    folders: StateFolders
-    start: Start
-    lease: Lease
-    name: str
 
 
 def run(settings: Settings, request: Request, tell: Tell, function: ScalarFunction | None = None) -> Outcome:
@@ -129,18 +72,23 @@ def _prepared(settings: Settings, request: Request, session: CassandraSession, t
     keeper = LeaseKeeper(session, lease)
     try:
         keeper.start()
-        # Before the state is looked at, or a starter that was paused in between would resume what another has replaced.
-        if generation is not None:
-            Fences(session).claim(generation, owner)
+        # Claimed before the state is looked at, or a starter that was paused in between would resume what another has
+        # replaced.
+        if generation is None:
+            newest = folders.latest()
+        else:
+            newest = resumable(folders, Fences(session).claim(generation, owner))
         group = group_of(request.pipeline, generation, counting.identity)
         start = decide_start(
             settings,
-            folders.latest(),
+            newest,
             start=request.start,
             end=request.end,
             new_generation=request.new_generation,
             committed_group=group_of(request.pipeline, live.generation, live.identity) if live else group,
         )
+        if generation is not None:
+            Fences(session).begin(generation, owner, folders.name_of(start.restore))
         if start.restore is not None:
             folders.prune(start.restore)
         # Progress is read from what the group commits: an earlier run's commits must not pass for this one's.
@@ -196,11 +144,6 @@ def _is_dead(held: Lease) -> bool:
         return psutil.Process(held.pid).create_time() * 1_000 > held.since_ms + 1_000
     except psutil.Error:
         return True
-
-
-def flink_jars(tell: Tell) -> list[Path]:
-    """The locked connector jars."""
-    return ensure_jars("flink", tell)
 
 
 def _now_ms() -> int:

@@ -1,12 +1,12 @@
 """What a generation can resume from: Flink's checkpoints and savepoints as they lie on disk.
 
-    <state dir>/<topic>/<pipeline>.g<N>.<identity>/checkpoints/<job id>/chk-<n>/_metadata   of each run
-    <state dir>/<topic>/<pipeline>.g<N>.<identity>/stops/savepoint-…/_metadata              made at the end of a run
-    <state dir>/<topic>/<pipeline>.g<N>.<identity>/savepoints/savepoint-…/_metadata         asked for by the user
+    <state dir>/<topic>/<pipeline>.g<N>.<identity>/checkpoints/<run>/chk-<n>/_metadata
+    <state dir>/<topic>/<pipeline>.g<N>.<identity>/stops/<run>/savepoint-…/_metadata        made at the end of a run
+    <state dir>/<topic>/<pipeline>.g<N>.<identity>/savepoints/<run>/savepoint-…/_metadata   asked for by the user
 
-A run copies what it resumes from into its own first checkpoint and owns nothing of earlier runs. So when a run starts,
-everything but the state that it resumes from can go (`prune`), and must: an abandoned line of history that was resumed
-later would miss what has been written since. Only the user's savepoints are never touched.
+A run is also Flink's job: it has the same id. It copies what it resumes from into its own first checkpoint and owns
+nothing of earlier runs. So when a run starts, everything but the state that it resumes from can go (`prune`). Only the
+user's savepoints are never touched. Which run's states may be resumed is told by the fence (`pipelines.domain.fence`).
 
 Checkpoint ids go on counting when a job is restored, so the newest state is the one with the largest id, whatever the
 clock says. The id stands in the head of `_metadata`: magic number and version (int each), then the id (long), all
@@ -19,13 +19,17 @@ import shutil
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from pipelines.domain.fence import Fence
 
 _HEAD = struct.Struct(">iiq")
 _MAGIC = 0x4960672D
 _FIRST_VERSION_WITH_ID_FIRST = 3
 
 Kind = Literal["checkpoint", "stop", "savepoint"]
+_FOLDERS: dict[Kind, str] = {"checkpoint": "checkpoints", "stop": "stops", "savepoint": "savepoints"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,34 +56,51 @@ class StateFolders:
     @property
     def checkpoints(self) -> Path:
         """Flink's own."""
-        return self.root / "checkpoints"
+        return self.root / _FOLDERS["checkpoint"]
 
     @property
     def stops(self) -> Path:
         """Savepoints that end a run."""
-        return self.root / "stops"
+        return self.root / _FOLDERS["stop"]
 
     @property
     def savepoints(self) -> Path:
         """The user's savepoints."""
-        return self.root / "savepoints"
+        return self.root / _FOLDERS["savepoint"]
 
-    def latest(self) -> SavedState | None:
-        """The newest complete state, None if there is none."""
+    def latest(self, run: str = "*", base: str = "") -> SavedState | None:
+        """The newest complete state, None if there is none.
+
+        Args:
+            run: Whose; by default anybody's.
+            base: Besides, as `name_of` named it.
+        """
         found = [
-            *_states("checkpoint", self.checkpoints, "*/chk-*/_metadata"),
-            *_states("stop", self.stops, "*/_metadata"),
-            *_states("savepoint", self.savepoints, "*/_metadata"),
+            *_states("checkpoint", self.checkpoints, f"{run}/chk-*/_metadata"),
+            *_states("stop", self.stops, f"{run}/*/_metadata"),
+            *_states("savepoint", self.savepoints, f"{run}/*/_metadata"),
         ]
+        if base:
+            kind = next(kind for kind, folder in _FOLDERS.items() if base.startswith(f"{folder}/"))
+            found += _states(kind, self.root / base, "_metadata")
         # Of equal ids (a savepoint and its copy) prefer what the user asked for: it cannot have been half deleted.
         return max(found, key=lambda state: (state.checkpoint_id, state.kind == "savepoint"), default=None)
 
+    def name_of(self, state: SavedState | None) -> str:
+        """A state's place in these folders, "" for none."""
+        return state.path.relative_to(self.root).as_posix() if state else ""
+
     def prune(self, keep: SavedState) -> None:
         """Remove the checkpoints and stops of all runs but the one that made `keep`."""
-        runs = [*self.checkpoints.glob("*/"), *self.stops.glob("savepoint-*/")]
+        runs = [*self.checkpoints.glob("*/"), *self.stops.glob("*/")]
         for folder in runs:
             if not keep.path.is_relative_to(folder):
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def resumable(folders: StateFolders, fence: Fence) -> SavedState | None:
+    """The newest state from which a generation may go on, None if it has to start from offset 0."""
+    return folders.latest(fence.saver, fence.base) if fence.saver else None
 
 
 def _states(kind: Kind, folder: Path, pattern: str) -> list[SavedState]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from deploy.flink.local_stack.jars import ensure_jars
 from pipelines import like_counts, user_likes
 from pipelines.errors import JobFailed
 from pipelines.jobs import flink, tables
 from pipelines.jobs.bundle import python_bundle
-from pipelines.jobs.follow import Follower, Outcome
+from pipelines.jobs.follow import Follower
 from pipelines.jobs.names import flink_dir, log_dir
 from pipelines.jobs.rest import FlinkRest, shorten
-from pipelines.jobs.run import flink_jars
 from pipelines.steps.read import read
 from pipelines.steps.store import StoreTotals
 from pipelines.steps.store_reactions import StoreReactions
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyflink.table import StatementSet, TableEnvironment
     from pyflink.table.udf import ScalarFunction
 
-    from pipelines.jobs.run import Plan, Request, Tell
+    from pipelines.jobs.plan import Outcome, Plan, Request, Tell
     from pipelines.settings import Settings
 
 
@@ -40,8 +40,9 @@ def submit(
     options = flink.configuration(
         settings.job,
         name=plan.name,
+        run=plan.lease.owner,
         parallelism=settings.job.parallelism,
-        jars=flink_jars(tell) + ([] if target.embedded else flink.python_jars()),
+        jars=ensure_jars("flink", tell) + ([] if target.embedded else flink.python_jars()),
         folders=plan.folders,
         restore=plan.start.restore,
     )

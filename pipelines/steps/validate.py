@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from pipelines.domain.events import EARLIEST_EVENT_TIME_MS, MAX_ID_CHARACTERS
 from pipelines.domain.register import REACTION_OF_ACTION, REACTION_SHIFT, TIME_SHIFT
+from pipelines.domain.strict_json import HALF_PAIR, MAX_EXPONENT_DIGITS, MAX_NAME_UTF16_UNITS, MAX_NUMBER_CHARACTERS
 from pipelines.steps import sql
 from pipelines.steps.read import LIKE_EVENTS
 
@@ -47,11 +48,11 @@ def _object_of(string: str) -> str:
 _ASCII = "".join(rf"\x{code:02x}" for code in range(0x20, 0x7F) if chr(code) not in '"\\')
 PLAIN = _object_of(f'"[{_ASCII}]*+"')
 FLAT = _object_of(r'"[^"\\\x00-\x1f\x7f-\x9f]*+"')
-# Half a surrogate pair, once escaped backslashes have been replaced.
-LONE_SURROGATE = (
-    r"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
-    r"|[c-fC-F][0-9a-fA-F]{2}(?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}))"
-)
+# A number outside strings that Jackson takes or refuses depending on where it lies.
+LONG_NUMBER = rf"[-+.0-9eE]{{{MAX_NUMBER_CHARACTERS + 1}}}|[eE][-+]?[0-9]{{{MAX_EXPONENT_DIGITS + 1}}}"
+EXPONENT = "[0-9][eE][-+]?[0-9]"
+# A variant holds an integer of up to so many digits as one, and every number with an exponent as a double.
+_DECIMAL_DIGITS = 38
 CONTROL = r"[\x00-\x1f\x7f-\x9f]"
 INTEGER = r"\A-?(?:0|[1-9][0-9]*+)\z"
 FIELDS = ("content_id", "video_id", "user_id", "action", "event_time", "region")
@@ -80,25 +81,28 @@ def validate(env: TableEnvironment, rules: EventSettings) -> None:
         f"""SELECT {origin}, text,
     {sql.once(f"CASE WHEN plain IS NOT NULL THEN plain ELSE {canonical} END")} AS document,
     plain IS NOT NULL OR {_is(FLAT, canonical)} AS flat,
+    plain IS NULL AND {_is(EXPONENT, "text")} AS exponents,
     CASE WHEN plain IS NOT NULL AND {_is_surely_small(rules)} THEN NULL ELSE {_malformed(rules)} END AS malformed
 FROM plain_events""",
     )
     tokens = ",\n    ".join(f"{sql.once(_tokens(name))} AS {name}s" for name in FIELDS)
-    sql.view(env, "found_events", f"SELECT {origin}, text, flat, malformed,\n    {tokens}\nFROM shaped_events")
+    sql.view(
+        env, "found_events", f"SELECT {origin}, text, flat, exponents, malformed,\n    {tokens}\nFROM shaped_events"
+    )
     sql.view(
         env,
         "read_events",
         f"""SELECT {origin}, text, flat, malformed,
     COALESCE({_last("content_id")}, {_last("video_id")}) AS content_json,
     {sql.once(_string(f"COALESCE({_last('content_id')}, {_last('video_id')})"))} AS content_id,
-    {_last("content_id")} <> {_last("video_id")} AS conflicting,
+    {_last("content_id")} <> {_last("video_id")} AND {_either_is_string()} AS conflicting,
     {_last("user_id")} AS user_json, {_string(_last("user_id"))} AS user_id,
     {_last("action")} AS action_json, {_reaction(_last("action"))} AS reaction,
     {_region(rules, [sql.literal(name) for name in rules.regions])} AS region,
     {_region(rules, [str(code) for code in range(len(rules.regions))])} AS region_code,
     EXTRACT(EPOCH FROM broker_time) * 1000 + EXTRACT(MILLISECOND FROM broker_time) AS broker_ms,
-    {_last("event_time")} AS event_time_json,
-    CASE WHEN {_is(INTEGER, _last("event_time"))} THEN TRY_CAST({_last("event_time")} AS BIGINT) END AS event_ms
+    {_event_time()} AS event_time_json,
+    CASE WHEN {_is(INTEGER, _event_time())} THEN TRY_CAST({_last("event_time")} AS BIGINT) END AS event_ms
 FROM found_events""",
     )
     sql.view(
@@ -120,19 +124,21 @@ def _is(pattern: str, expression: str) -> str:
 
 
 def _is_surely_small(rules: EventSettings) -> str:
-    # Four bytes a character at the most, so a short text needs no counting of bytes.
-    return f"CHAR_LENGTH(text) <= {rules.max_record_bytes // 4}"
+    # Four bytes and two UTF-16 units a character at the most, so a short text needs no counting.
+    return f"CHAR_LENGTH(text) <= {min(rules.max_record_bytes // 4, MAX_NAME_UTF16_UNITS // 2)}"
 
 
 def _malformed(rules: EventSettings) -> str:
-    lone = f"REGEXP(REPLACE(text, '\\\\', 'x'), {sql.literal(LONE_SURROGATE)})"
+    half_pair = f"REGEXP(REPLACE(text, '\\\\', 'x'), {sql.literal(HALF_PAIR)})"
+    no_strings = """REGEXP_REPLACE(REPLACE(REPLACE(text, '\\\\', 'x'), '\\"', 'x'), '"[^"]*+"', '""')"""
+    long_number = f"{_is(LONG_NUMBER, 'text')} AND {_is(LONG_NUMBER, no_strings)}"
     strict = f"""CONCAT('[', {_BODY}, ']') IS JSON AND CONCAT('{{"d":', {_BODY}, '}}') IS JSON"""
     return f"""CASE
             WHEN `value` IS NULL THEN 'tombstone'
             WHEN CHAR_LENGTH(DECODE(`value`, 'ISO-8859-1')) > {rules.max_record_bytes} THEN 'record_too_large'
             WHEN POSITION({_REPLACEMENT} IN text) > 0 AND ENCODE(text, 'UTF-8') <> `value` THEN 'not_utf8'
             WHEN POSITION({_NUL} IN text) > 0 THEN 'nul_character'
-            WHEN NOT ({strict}) OR {lone} THEN 'not_json'
+            WHEN NOT ({strict}) OR {half_pair} OR ({long_number}) THEN 'not_json'
             WHEN NOT (({_BODY}) IS JSON OBJECT) THEN 'not_an_object' END"""
 
 
@@ -149,6 +155,22 @@ def _tokens(name: str) -> str:
 def _last(name: str) -> str:
     """The token of a field that counts, NULL where it is absent or null."""
     return f"NULLIF({name}s[CARDINALITY({name}s)], 'null')"
+
+
+def _event_time() -> str:
+    """The token of event_time, with a fraction where it has an exponent: `JSON_QUERY` turns 1.5e1 into 15."""
+    token = _last("event_time")
+    variant = f"JSON_STRING(TRY_PARSE_JSON({_BODY}, TRUE)['event_time'])"
+    return (
+        f"CASE WHEN exponents AND {_is(INTEGER, token)} AND CHAR_LENGTH({token}) <= {_DECIMAL_DIGITS}\n"
+        f"            THEN COALESCE({variant}, {token}) ELSE {token} END"
+    )
+
+
+def _either_is_string() -> str:
+    # Of two ids that are no strings the one is spelled as in the text or as Jackson writes it; neither matters.
+    is_string = [f"SUBSTRING({_last(name)}, 1, 1) = '\"'" for name in ("content_id", "video_id")]
+    return f"({' OR '.join(is_string)})"
 
 
 def _string(token: str) -> str:

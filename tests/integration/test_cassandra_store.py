@@ -193,14 +193,17 @@ def test_an_attempt_shares_one_epoch_and_each_attempt_has_a_newer_one(session: C
     assert fences.read(100) == Fence()
     with pytest.raises(Superseded, match="belongs to no run"):
         fences.take(100, "run", 0)
-    fences.claim(100, "run")
+    assert fences.claim(100, "run") == Fence(0, "run")
+    fences.begin(100, "run", "checkpoints/a/chk-1")
     taken = at_once(8, lambda _: [fences.take(100, "run", 0) for _ in range(2)])
     assert {epoch for mine in taken for epoch in mine} == {1}
     assert fences.take(100, "run", 3) == 2
     with pytest.raises(Superseded, match="attempt 3 has begun"):
         fences.take(100, "run", 2)
     fences.claim(100, "next")
-    assert fences.read(100) == Fence(2, "next", -1)
+    assert fences.read(100) == Fence(2, "next", -1, "run", "checkpoints/a/chk-1")
+    with pytest.raises(Superseded, match="may not begin"):
+        fences.begin(100, "run", "")
     with pytest.raises(Superseded, match="belongs to next"):
         fences.take(100, "run", 4)
     assert fences.take(100, "next", 0) == 3

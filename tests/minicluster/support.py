@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import re
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -61,7 +62,7 @@ class MiniCluster:
         jars: Sequence[Path] = (),
     ) -> TableEnvironment:
         options = flink.configuration(
-            job, name="test", parallelism=parallelism, jars=jars, folders=folders, restore=restore
+            job, name="test", run=uuid.uuid4().hex, parallelism=parallelism, jars=jars, folders=folders, restore=restore
         )
         options |= flink.embedded_options(job, self._target)
         options["restart-strategy.exponential-delay.initial-backoff"] = "100 ms"

@@ -52,7 +52,7 @@ class Run:
         return job.execute().get_job_client()
 
     def stop(self, client: Any) -> None:  # noqa: ANN401
-        stop(client, self._folders.stops)
+        stop(client, self._folders.stops / str(client.get_job_id()))
         assert self.is_exact(), "what came before a savepoint was not stored before it"
         for file in self._log.iterdir():
             file.unlink()  # who resumes must know it from the state

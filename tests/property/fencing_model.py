@@ -40,14 +40,16 @@ class Run:
     Fields:
         owner: Its name at the fence.
         generation: What it counts.
-        checkpoint: What its next attempt starts from.
+        newest: Name of the state that its next attempt starts from, "" for offset 0.
         attempts: How many its JobManager has started.
+        saved: How many states it has saved.
     """
 
     owner: str
     generation: int
-    checkpoint: Checkpoint
+    newest: str = ""
     attempts: int = 0
+    saved: int = 0
 
 
 def writer_of(key: tuple[str, str], parallelism: int) -> int:
@@ -61,7 +63,8 @@ class Attempt:
         self.world, self.run, self.parallelism = world, run, parallelism
         self.number = run.attempts
         run.attempts += 1
-        self.state, self.offsets = run.checkpoint.state, list(run.checkpoint.offsets)
+        start = world.saved[run.newest]
+        self.state, self.offsets = start.state, list(start.offsets)
         self.epochs = [0] * parallelism  # 0 until the subtask opens
         self.arrived: list[list[LikeEvent]] = [[] for _ in range(parallelism)]
         self.changed: dict[tuple[str, str], RegionCount] = {}
@@ -118,7 +121,9 @@ class Attempt:
     def checkpoint(self) -> None:
         """Complete a checkpoint or a savepoint: only after both stores hold what it covers."""
         self.finish()
-        self.run.checkpoint = Checkpoint(self.state, tuple(self.offsets))
+        self.run.saved += 1
+        self.run.newest = f"{self.run.owner}/chk-{self.run.saved}"
+        self.world.saved[self.run.newest] = Checkpoint(self.state, tuple(self.offsets))
 
     def _stamp(self, subtask: int, row: tuple[str, str], region_count: RegionCount) -> RegionTotal:
         epoch = self.epochs[subtask] if self.world.protocol.version_holds_epoch else 0
@@ -155,10 +160,10 @@ class World:
         self.log: list[list[LikeEvent]] = [[] for _ in range(PARTITIONS)]
         self.cassandra, self.redis = Cassandra(self.protocol), Redis(self.protocol)
         self.names = map("run {}".format, itertools.count(1))
-        self.run = self._claim(1, Checkpoint())
+        self.saved: dict[str, Checkpoint] = {"": Checkpoint()}
+        self.run = self._started(1, "")
         self.current = Attempt(self, self.run, parallelism)
         self.zombies: list[Attempt] = []
-        self.stray: Checkpoint | None = None
         self.launchers: list[Steps] = []
         self.readers: list[Steps] = []
 
@@ -170,17 +175,14 @@ class World:
 
     def new_run(self, parallelism: int, *, zombie: bool = False) -> None:
         """A launcher resumes the job from its newest checkpoint."""
-        self._begin(self._claim(self.run.generation, self._newest()), parallelism, zombie=zombie)
+        self._submit(self._started(self.run.generation), parallelism, zombie=zombie)
 
     def run_from_zero(self, parallelism: int, *, zombie: bool = False) -> None:
-        """A launcher counts the log from offset 0 without state in the same generation."""
-        before = self._newest()
-        self._begin(self._claim(self.run.generation, Checkpoint()), parallelism, zombie=zombie)
-        if not self.protocol.abandoned_checkpoints_are_forgotten:
-            self.run.checkpoint = before
+        """A launcher that finds no state counts the log from offset 0 in the same generation; then it is back."""
+        self._submit(self._started(self.run.generation, ""), parallelism, zombie=zombie)
 
     def new_generation(self, parallelism: int, *, zombie: bool = False) -> None:
-        self._begin(self._claim(self.run.generation + 1, Checkpoint()), parallelism, zombie=zombie)
+        self._submit(self._started(self.run.generation + 1, ""), parallelism, zombie=zombie)
 
     def recover(self, parallelism: int, *, zombie: bool = False) -> None:
         """A new JobManager takes the job over and counts its attempts from 0."""
@@ -191,21 +193,31 @@ class World:
             self.restart(parallelism, zombie=zombie)
 
     def launcher(self, parallelism: int) -> Steps:
-        """A launcher that is paused in the middle, while others may start runs."""
-        generation, chosen, run = self.run.generation, self._newest(), None
-        if self.protocol.claim_precedes_choice:
-            run = self._claim(generation, chosen)
+        """A launcher that may be paused at every step, while others start runs."""
+        run = Run(next(self.names), self.run.generation)
+        if not self.protocol.claim_precedes_choice:
+            run.newest = self._resumable(run.generation)
+            yield
+        self.cassandra.claim(run.generation, run.owner)
         yield
-        if generation != self.run.generation:
+        if self.protocol.claim_precedes_choice:
+            run.newest = self._resumable(run.generation)
+            yield
+        try:
+            self._begin(run)
+        except Outranked:
             return
-        if run is None:
-            run = self._claim(generation, chosen)
-        else:
-            run.checkpoint = self._newest()
-        if self.cassandra.fences[generation].owner == run.owner:
-            self._begin(run, parallelism, zombie=True)
+        yield
+        if self.run.generation == run.generation and self.cassandra.fences[run.generation].owner == run.owner:
+            self._submit(run, parallelism, zombie=True)
         else:  # it submits its job all the same
             self.zombies.append(Attempt(self, run, parallelism))
+
+    def advance(self, which: int, steps: int) -> None:
+        """Let one of the launchers that wait go on."""
+        launcher = self.launchers.pop(which % len(self.launchers))
+        if len(list(itertools.islice(launcher, steps))) == steps:
+            self.launchers.append(launcher)
 
     def zombie_restarts(self, zombie: Attempt) -> None:
         """The JobManager of an older run still lives and restarts its job."""
@@ -216,8 +228,6 @@ class World:
         """The JobManager of an older run still lives and completes a checkpoint."""
         if zombie.run is not self.run and zombie.number == zombie.run.attempts - 1:
             zombie.checkpoint()
-            if not self.protocol.only_the_newest_run_checkpoints:
-                self.stray = zombie.run.checkpoint
 
     def superseded(self) -> None:
         """The newest attempt was refused: Flink restarts it, or if its run was replaced, somebody starts another."""
@@ -259,17 +269,29 @@ class World:
                     zombie.write_out(subtask)
         self.zombies, self.launchers, self.readers = [], [], []
 
-    def _claim(self, generation: int, checkpoint: Checkpoint) -> Run:
-        run = Run(next(self.names), generation, checkpoint)
+    def _started(self, generation: int, state: str | None = None) -> Run:
+        """A launcher that nobody disturbs; it resumes what it may, or the given state."""
+        run = Run(next(self.names), generation)
         self.cassandra.claim(generation, run.owner)
+        run.newest = self._resumable(generation) if state is None else state
+        self._begin(run)
         return run
 
-    def _begin(self, run: Run, parallelism: int, *, zombie: bool) -> None:
-        self.run, self.stray = run, None
+    def _begin(self, run: Run) -> None:
+        is_first = not self.cassandra.fences[run.generation].saver
+        if run.newest or is_first or self.protocol.every_begin_is_on_record:
+            self.cassandra.begin(run.generation, run.owner, run.newest)
+
+    def _submit(self, run: Run, parallelism: int, *, zombie: bool) -> None:
+        self.run = run
         self.restart(parallelism, zombie=zombie)
 
-    def _newest(self) -> Checkpoint:
-        return self.stray or self.run.checkpoint
+    def _resumable(self, generation: int) -> str:
+        fence = self.cassandra.fences[generation]
+        if not self.protocol.only_the_newest_run_is_resumed:
+            return list(self.saved)[-1]
+        own = [name for name in self.saved if name.startswith(f"{fence.saver}/")]
+        return own[-1] if own else fence.base
 
     def wrong(self) -> list[str]:
         """Where a store differs from the truth: Cassandra in any row, Redis in any complete hash."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pipelines.domain.counting import Reactions
-from pipelines.domain.fence import NO_ATTEMPT, Fence, claim, take
+from pipelines.domain.fence import NO_ATTEMPT, Fence, begin, claim, take
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,8 +31,8 @@ class Protocol:
     take_heeds_owner: The fence lets no older run in.
     recovered_job_is_claimed_anew: A job whose JobManager starts over, with attempt 0, is a new run.
     claim_precedes_choice: A launcher claims the generation before it looks for the checkpoint to resume from.
-    only_the_newest_run_checkpoints: Nobody resumes from what an older run saved after a newer one had begun.
-    abandoned_checkpoints_are_forgotten: After a start from offset 0, older checkpoints are never used again.
+    only_the_newest_run_is_resumed: Nobody resumes from what an older run saved after a newer one had begun.
+    every_begin_is_on_record: A run that resumed nothing leaves nothing older to resume either.
     redis_compares_versions: An update of a hash carries its version.
     redis_load_needs_its_token: A load counts only if it read after the last one was announced.
     """
@@ -43,8 +43,8 @@ class Protocol:
     take_heeds_owner: bool = True
     recovered_job_is_claimed_anew: bool = True
     claim_precedes_choice: bool = True
-    only_the_newest_run_checkpoints: bool = True
-    abandoned_checkpoints_are_forgotten: bool = True
+    only_the_newest_run_is_resumed: bool = True
+    every_begin_is_on_record: bool = True
     redis_compares_versions: bool = True
     redis_load_needs_its_token: bool = True
 
@@ -60,6 +60,9 @@ class Cassandra:
 
     def claim(self, generation: int, owner: str) -> None:
         self.fences[generation] = claim(self.fences.get(generation, Fence()), owner)
+
+    def begin(self, generation: int, owner: str, base: str) -> None:
+        self.fences[generation] = begin(self.fences[generation], owner, base)
 
     def take(self, generation: int, owner: str, attempt: int) -> int:
         held = known = self.fences[generation]

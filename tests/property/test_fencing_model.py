@@ -113,9 +113,9 @@ class Fencing(RuleBasedStateMachine):
         next(self.world.launchers[-1])
 
     @precondition(lambda self: self.world.launchers)
-    @rule(which=st.integers(0, 1))
-    def launcher_goes_on(self, which: int) -> None:
-        list(self.world.launchers.pop(which % len(self.world.launchers)))
+    @rule(which=st.integers(0, 1), steps=st.sampled_from((1, 2, 9)))
+    def launcher_goes_on(self, which: int, steps: int) -> None:
+        self.world.advance(which, steps)
 
     @precondition(lambda self: self.world.zombies)
     @rule(who=st.integers(1, 2), act=st.sampled_from((World.zombie_restarts, World.zombie_checkpoints)))

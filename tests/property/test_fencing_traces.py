@@ -76,7 +76,7 @@ def recovery(protocol: Protocol) -> World:
 
 
 def slow_launcher(protocol: Protocol) -> World:
-    """A launcher pauses; another starts from offset 0 and stores one of two likes; the first one submits its job."""
+    """A launcher pauses before it begins; a run from offset 0 stores one of two likes; the first submits its job."""
     world = World(protocol)
     world.log[0].extend([like("u1"), like("u2")])
     world.current.drain()
@@ -103,8 +103,8 @@ def old_run_completes_a_checkpoint(protocol: Protocol) -> World:
     return world
 
 
-def crash_in_a_replay_from_zero(protocol: Protocol) -> World:
-    """A replay from offset 0 stores one of two likes and crashes; a checkpoint from before it covers both."""
+def end_of_a_replay_from_zero(protocol: Protocol) -> World:
+    """A replay from offset 0 stores one of two likes and ends; a checkpoint from before it covers both."""
     world = World(protocol)
     world.log[0].extend([like("u1"), like("u2")])
     world.current.drain()
@@ -112,7 +112,7 @@ def crash_in_a_replay_from_zero(protocol: Protocol) -> World:
     world.run_from_zero(1)
     world.current.read(0, 1)
     world.current.finish()
-    world.restart(1)
+    world.new_run(1)
     return world
 
 
@@ -157,8 +157,8 @@ TRACES: dict[str, Callable[[Protocol], World]] = {
     "take_heeds_owner": late_opening_of_an_older_run,
     "recovered_job_is_claimed_anew": recovery,
     "claim_precedes_choice": slow_launcher,
-    "only_the_newest_run_checkpoints": old_run_completes_a_checkpoint,
-    "abandoned_checkpoints_are_forgotten": crash_in_a_replay_from_zero,
+    "only_the_newest_run_is_resumed": old_run_completes_a_checkpoint,
+    "every_begin_is_on_record": end_of_a_replay_from_zero,
     "redis_compares_versions": zombie_reaches_the_cache,
     "redis_load_needs_its_token": slow_reader,
 }

@@ -37,7 +37,7 @@ WEIGHTS = {
     "offset 0": 3,
     "new generation": 0.1,
     "launcher comes": 2,
-    "launcher goes on": 1,
+    "launcher goes on": 2,
     "zombie restarts": 1,
     "zombie checkpoints": 3,
     "redis": 4,
@@ -90,7 +90,7 @@ def restart(world: World, rng: random.Random, what: str) -> None:
             world.launchers.append(world.launcher(parallelism))
             next(world.launchers[-1])
         case "launcher goes on" if world.launchers:
-            list(world.launchers.pop(rng.randrange(len(world.launchers))))
+            world.advance(rng.randrange(len(world.launchers)), rng.choice((1, 2, 9, 9)))
 
 
 def begin(attempt: Attempt, rng: random.Random) -> None:

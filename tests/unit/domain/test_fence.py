@@ -1,7 +1,7 @@
 import pytest
 
 from pipelines.domain.bounds import PartOverflow
-from pipelines.domain.fence import NO_ATTEMPT, Fence, Outranked, claim, superseded, take
+from pipelines.domain.fence import NO_ATTEMPT, Fence, Outranked, begin, claim, superseded, take
 
 CLAIMED = Fence(latest=7, owner="mine", attempt=NO_ATTEMPT)
 WRITING = Fence(latest=8, owner="mine", attempt=2)
@@ -20,6 +20,21 @@ def test_a_claim_changes_the_owner_and_no_epoch() -> None:
 @pytest.mark.parametrize("fence", [CLAIMED, WRITING])
 def test_a_claim_that_is_repeated_changes_nothing(fence: Fence) -> None:
     assert claim(fence, "mine") == fence
+
+
+def test_a_run_that_has_claimed_begins_and_what_it_saves_is_resumed_until_the_next_one_begins() -> None:
+    begun = begin(WRITING, "mine", "checkpoints/a/chk-1")
+    assert begun == Fence(8, "mine", 2, "mine", "checkpoints/a/chk-1")
+    assert take(begun, "mine", 3) == begun._replace(latest=9, attempt=3)
+    claimed = claim(begun, "other")
+    assert claimed == Fence(8, "other", NO_ATTEMPT, "mine", "checkpoints/a/chk-1")
+    assert begin(claimed, "other", "") == Fence(8, "other", NO_ATTEMPT, "other", "")
+
+
+@pytest.mark.parametrize("fence", [Fence(), CLAIMED, WRITING])
+def test_a_run_that_another_has_overtaken_does_not_begin(fence: Fence) -> None:
+    with pytest.raises(Outranked, match=r"^run other may not begin: the generation belongs to (mine|no run)$"):
+        begin(fence, "other", "")
 
 
 @pytest.mark.parametrize("attempt", [0, 2])

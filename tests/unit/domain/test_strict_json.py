@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from pipelines.domain.strict_json import NotJson, loads, same
+from pipelines.domain.strict_json import NotJson, loads
 
 PAD = " " * 2_000  # makes a text long enough for the reader with its own stack
 
@@ -116,24 +116,3 @@ def test_depth_does_not_depend_on_the_caller() -> None:
     while frame.f_back is not None:
         frame, used = frame.f_back, used + 1
     deeper(sys.getrecursionlimit() - used - 50)
-
-
-@pytest.mark.parametrize(
-    ("left", "right", "expected"),
-    [
-        ("1", "1", True),
-        ("1", "true", False),
-        ("0", "false", False),
-        ("1", "1.0", False),
-        ("1.0", "1.00", True),
-        ('"a"', '"a"', True),
-        ('{"a":1,"b":[2]}', '{"b":[2],"a":1}', True),
-        ('{"a":1}', '{"a":true}', False),
-        ('{"a":1}', '{"b":1}', False),
-        ("[1,2]", "[2,1]", False),
-        ("[1]", "[1,1]", False),
-        ("[" * 900 + "1" + "]" * 900, "[" * 900 + "2" + "]" * 900, False),
-    ],
-)
-def test_same(left: str, right: str, *, expected: bool) -> None:
-    assert same(loads(left), loads(right)) is expected
