@@ -50,9 +50,8 @@ PLAIN = _object_of(f'"[{_ASCII}]*+"')
 FLAT = _object_of(r'"[^"\\\x00-\x1f\x7f-\x9f]*+"')
 # A number outside strings that Jackson takes or refuses depending on where it lies.
 LONG_NUMBER = rf"[-+.0-9eE]{{{MAX_NUMBER_CHARACTERS + 1}}}|[eE][-+]?[0-9]{{{MAX_EXPONENT_DIGITS + 1}}}"
-EXPONENT = "[0-9][eE][-+]?[0-9]"
-# A variant holds an integer of up to so many digits as one, and every number with an exponent as a double.
-_DECIMAL_DIGITS = 38
+# Also in strings, where it does no harm; but not in an escape such as \u00e9.
+EXPONENT = r"(?<=[0-9])(?<!\\u[0-9a-fA-F]{0,2}[0-9])[eE][-+]?[0-9]+"
 CONTROL = r"[\x00-\x1f\x7f-\x9f]"
 INTEGER = r"\A-?(?:0|[1-9][0-9]*+)\z"
 FIELDS = ("content_id", "video_id", "user_id", "action", "event_time", "region")
@@ -145,11 +144,16 @@ def _malformed(rules: EventSettings) -> str:
 def _tokens(name: str) -> str:
     """All values of a field as JSON tokens; of equal names a plain text may have several."""
     pattern = sql.literal(f'"{name}"[ \\t\\r\\n]*+:[ \\t\\r\\n]*+("[^"]*+"|[^ ,\\t\\r\\n}}]++)')
-    nested = f"JSON_QUERY(document, '$.{name}' WITH UNCONDITIONAL ARRAY WRAPPER)"
     return (
         f"CASE WHEN flat THEN REGEXP_EXTRACT_ALL(document, {pattern}, 1)\n"
-        f"            ELSE ARRAY[REGEXP_REPLACE({nested}, '^\\[|\\]$', '')] END"
+        f"            ELSE ARRAY[{_wrapped('document', name)}] END"
     )
+
+
+def _wrapped(document: str, name: str) -> str:
+    """A field's value as a JSON token. `JSON_QUERY` gives a scalar only when it may wrap it."""
+    nested = f"JSON_QUERY({document}, '$.{name}' WITH UNCONDITIONAL ARRAY WRAPPER)"
+    return f"REGEXP_REPLACE({nested}, '^\\[|\\]$', '')"
 
 
 def _last(name: str) -> str:
@@ -158,12 +162,12 @@ def _last(name: str) -> str:
 
 
 def _event_time() -> str:
-    """The token of event_time, with a fraction where it has an exponent: `JSON_QUERY` turns 1.5e1 into 15."""
+    """The token of event_time; where the text has an exponent, one that is no integer: `JSON_QUERY` makes 1.5e1 15."""
     token = _last("event_time")
-    variant = f"JSON_STRING(TRY_PARSE_JSON({_BODY}, TRUE)['event_time'])"
+    fractions = f"REGEXP_REPLACE({_BODY}, {sql.literal(EXPONENT)}, 'e-9')"
     return (
-        f"CASE WHEN exponents AND {_is(INTEGER, token)} AND CHAR_LENGTH({token}) <= {_DECIMAL_DIGITS}\n"
-        f"            THEN COALESCE({variant}, {token}) ELSE {token} END"
+        f"CASE WHEN exponents AND {_is(INTEGER, token)}\n"
+        f"            THEN COALESCE({_wrapped(fractions, 'event_time')}, {token}) ELSE {token} END"
     )
 
 

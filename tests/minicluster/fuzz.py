@@ -14,11 +14,17 @@ _VALUES = (
     "null", "true", "NaN", "Infinity", "1", "-0", "01", "1.0", "1e3", "1E400", "-", ".5", "5.", "+1", "0x1", "1" * 30,
     str(FIRST_MS), f"{FIRST_MS}.0", str(FIRST_MS + 300_000), str(FIRST_MS + 300_001), "1104537599999", "-5",
     "9223372036854775807", "9223372036854775808", "-9223372036854775809",
+    "1e0", "1.5e1", f"{FIRST_MS}e0", f"{FIRST_MS}E-0", f"{FIRST_MS // 10}.{FIRST_MS % 10}e1", "10e-1", "0e5", "1.00",
+    "1e999999999", "1e1000000000", "1e0000000001", "1e-0000000001", f"0.{'9' * 998}", f"0.{'9' * 999}",
+    f"-{'1' * 999}", f"-{'1' * 1000}", f"{'1' * 991}e{'1' * 8}", f"{'1' * 991}e{'1' * 9}",
+    '"3e5"', '"\\"3e5"', '"\\u00e9"', '"\\u001e5"', '"\\\\\\"1e1\\""', '"1e9999999999"',
+    f'"{"1" * 1001}"', f'{{"{"1" * 1001}":1}}',
+    '{"b":[1e3]}', '{"event_time":1e0}', '{"a":1,"b":2}', '{"b":2,"a":1}',
     "{}", '{"user_id":"x"}', '[1,{"action":"LIKE"}]', "[]", "",
 )  # fmt: skip
 _NAMES = (
     '"content_id"', '"video_id"', '"user_id"', '"action"', '"event_time"', '"region"', '"event_id"', '"x"', '""',
-    '"\\u0076ideo_id"', '"user_id "', '"User_id"', "user_id",
+    '"\\u0076ideo_id"', '"\\u0065vent_time"', '"a\\"b"', '"user_id "', '"User_id"', "user_id",
 )  # fmt: skip
 _SPACE = ("", "", "", " ", "\t", "\r\n", "\n", "\xa0", "\f")
 _BEFORE = ("\ufeff", "\ufeff\ufeff", " \ufeff", "\ufeff ", " ", "\r\n", "x", "[", ",")
@@ -44,7 +50,7 @@ def huge_values(limit_bytes: int) -> list[bytes | None]:
         *(event(b'"' + "é".encode() * length + b'"') for length in (room // 2, room // 2 + 1)),
         *(event(b"[" * depth + b"]" * depth) for depth in (10, 997, 998, 999, 1_000, 30_000)),
         *(event(b"1" * digits) for digits in (99, 100, 101, 999, 1_000, 1_001)),
-        *(event(b"1e" + b"1" * digits) for digits in (3, 4, 9)),
+        *(event(b"1e" + b"1" * digits) for digits in (3, 4, 9, 10)),
         event(b'"' + b"\\n" * 30_000 + b'"'),
         event(b'"' + b"\\" * 30_000 + b'"'),
         b"{" + b'"a":1,' * 9_000 + event(b"1")[1:],
