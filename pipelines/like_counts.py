@@ -1,6 +1,6 @@
 """The counting job: taps from Kafka to exact totals in Cassandra, Redis and `content-counts`.
 
-    like_events ─ validate ─┬─ dedup ─ changes ─ count ─ store ──► Cassandra, Redis, content-counts
+    like_events ─ validate ─┬─ touch ─ dedup ─ changes ─ count ─ store ──► Cassandra, Redis, content-counts
                             └─ dead_letters ─────────────────────► like-events.dlq
 
 Read `build` first: a line per step, a file per line under `pipelines/steps`.
@@ -15,6 +15,7 @@ from pipelines.steps.count import count
 from pipelines.steps.dead_letters import dead_letters
 from pipelines.steps.dedup import dedup
 from pipelines.steps.store import store
+from pipelines.steps.touch import TOUCHED, touch
 from pipelines.steps.validate import validate
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ def build(
     """
     source(env)
     validate(env, rules)
-    dedup(env)
+    touch(env, rules)
+    dedup(env, TOUCHED)
     changes(env, rules)
     count(env)
 

@@ -69,7 +69,7 @@ class Change:
     Fields:
         region: Code of the region.
         delta: What the change gains and loses; zero for a touch.
-        event_time_ms: Time of the register that came or went, milliseconds since the epoch.
+        event_time_ms: Time of the register that came or went, milliseconds since the epoch; 0 for a touch.
     """
 
     region: int
@@ -103,9 +103,8 @@ def touches(register: int, home: int) -> Iterator[Change]:
     """
     region = registers.region_of(register)
     if region != home:
-        event_time_ms = registers.time_of(register)
-        yield Change(region, ZERO, event_time_ms)
-        yield Change(home, ZERO, event_time_ms)
+        yield Change(region, ZERO, 0)
+        yield Change(home, ZERO, 0)
 
 
 @dataclass(frozen=True, slots=True)

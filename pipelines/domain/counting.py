@@ -32,7 +32,7 @@ class RegionCount:
     Fields:
         pn: What was gained and lost.
         changes: Register changes and touches counted.
-        as_of_ms: Newest event time among them, milliseconds since the epoch.
+        as_of_ms: Newest event time among the changes, milliseconds since the epoch; 0 if there were only touches.
     """
 
     pn: PnCount = ZERO
@@ -58,18 +58,20 @@ def apply(state: State, events: Iterable[LikeEvent], rules: Rules) -> tuple[Stat
 
     Args:
         state: What has been counted; left as it is.
-        events: In any order. Those of one register are merged to the winner before they count.
+        events: In any order. Those of one register are merged to the winner before they count, touches of one region
+            to one.
         rules: For the regions' names and the home region.
 
     Returns:
         The new state, and the new counts by (content_id, region name) that changed or were touched.
     """
     bundle: dict[tuple[str, str], int] = {}
-    pending: list[tuple[str, Change]] = []
+    touched: dict[tuple[str, Change], None] = {}
     for event in events:
         key = (event.content_id, event.user_id)
         bundle[key] = max(bundle.get(key, EMPTY), event.register)
-        pending.extend((event.content_id, touch) for touch in touches(event.register, rules.home))
+        touched.update(dict.fromkeys((event.content_id, touch) for touch in touches(event.register, rules.home)))
+    pending: list[tuple[str, Change]] = list(touched)
     registers = dict(state.registers)
     for key, register in bundle.items():
         old = registers.get(key, EMPTY)

@@ -2,12 +2,6 @@
 
 A register that takes on LIKE adds one to P, one that gives it up adds one to N; the same for dislikes.
 
-*Touches* add nothing. They are there for crashes: when a user's region moves from A to B and back inside one window, a
-replay that merges the taps never visits B, yet the run before the crash may have written B. So every event from
-outside the home region also touches its own region and the home region, and whatever an earlier run can have written is
-written again. (A hidden visit is in the region of a replayed event; if that is the home region, the register then ends
-elsewhere, by an event from outside, which touches the home region too.)
-
 Savepoints depend on two things here. The function's `uid`: without it Flink names its operator, and so every operator
 after it, by a number that changes with how often the process has planned. And `region` as STRING: left alone its type
 is as long as the longest name in the settings, and a state's types may not change.
@@ -20,7 +14,7 @@ from typing import TYPE_CHECKING
 from pipelines.domain.register import REACTION_BITS, REACTION_SHIFT, REGION_BITS, TIME_SHIFT, Reaction
 from pipelines.steps import sql
 from pipelines.steps.dedup import REGISTERS
-from pipelines.steps.validate import CHECKED
+from pipelines.steps.touch import IS_TOUCH
 
 if TYPE_CHECKING:
     from pyflink.table import TableEnvironment
@@ -29,7 +23,6 @@ if TYPE_CHECKING:
 
 CHANGES = "changes"
 CHANGELOG_UID = "register-changes"
-_ZERO = "CAST(0 AS BIGINT)"
 _ADDED, _REMOVED = ("INSERT", "UPDATE_AFTER"), ("DELETE", "UPDATE_BEFORE")
 
 
@@ -37,10 +30,10 @@ def changes(env: TableEnvironment, rules: EventSettings) -> None:
     """Create the append-only view `changes`: content_id, region STRING, likes_p, likes_n, dislikes_p, dislikes_n and
     event_ms BIGINT, the time of the tap.
     """
-    home = f"CAST({sql.literal(rules.home_region)} AS STRING)"
     reaction = f"MOD(register / {1 << REACTION_SHIFT}, {1 << REACTION_BITS})"
     names = [(str(code), sql.literal(name)) for code, name in enumerate(rules.regions)]
-    region = f"CAST({sql.cases(f'MOD(register, {1 << REGION_BITS})', names)} AS STRING)"
+    code = f"MOD(register, {1 << REGION_BITS})"
+    region = f"CAST({sql.cases(code, names)} AS STRING)"
     deltas = ", ".join(
         f"CAST(CASE WHEN op IN {ops} AND {reaction} = {int(value)} THEN 1 ELSE 0 END AS BIGINT) AS {column}"
         for column, ops, value in (
@@ -50,14 +43,11 @@ def changes(env: TableEnvironment, rules: EventSettings) -> None:
             ("dislikes_n", _REMOVED, Reaction.DISLIKE),
         )
     )
-    zeros = ", ".join([_ZERO] * 4)
-    outside = f"FROM {CHECKED} WHERE reason IS NULL AND region <> {home}"
-    time = f"register / {1 << TIME_SHIFT}"
     sql.view(
         env,
         CHANGES,
-        f"""SELECT content_id, {region} AS region, {deltas}, {time} AS event_ms
+        f"""SELECT content_id, {region} AS region, {deltas},
+    CASE WHEN {IS_TOUCH} THEN CAST(0 AS BIGINT) ELSE register / {1 << TIME_SHIFT} END AS event_ms
 FROM TO_CHANGELOG(input => TABLE {REGISTERS}, uid => {sql.literal(CHANGELOG_UID)})
-UNION ALL SELECT content_id, region, {zeros}, {time} {outside}
-UNION ALL SELECT content_id, {home}, {zeros}, {time} {outside}""",
+WHERE op <> 'UPDATE_BEFORE' OR NOT ({IS_TOUCH})""",
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipelines.steps import sql
-from pipelines.steps.validate import CHECKED
 
 if TYPE_CHECKING:
     from pyflink.table import TableEnvironment
@@ -17,13 +16,17 @@ if TYPE_CHECKING:
 REGISTERS = "registers"
 
 
-def dedup(env: TableEnvironment) -> None:
-    """Create the view `registers`: content_id, user_id STRING, register BIGINT, an updating table."""
+def dedup(env: TableEnvironment, events: str) -> None:
+    """Create the view `registers`: content_id, user_id STRING, register BIGINT, an updating table.
+
+    Args:
+        env: Where.
+        events: The view to group, with the same columns.
+    """
     sql.view(
         env,
         REGISTERS,
         f"""SELECT content_id, user_id, MAX(register) AS register
-FROM {CHECKED}
-WHERE reason IS NULL
+FROM {events}
 GROUP BY content_id, user_id""",
     )

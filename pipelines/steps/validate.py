@@ -26,8 +26,6 @@ from pipelines.steps import sql
 from pipelines.steps.read import LIKE_EVENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyflink.table import TableEnvironment
 
     from pipelines.settings import EventSettings
@@ -66,7 +64,7 @@ def validate(env: TableEnvironment, rules: EventSettings) -> None:
 
     Columns: the record's `value` BYTES, `topic` STRING, `partition` INT, `offset` BIGINT, its `text` STRING (bytes that
     are not UTF-8 replaced) and `broker_ms` BIGINT; then `reason` STRING, and where that is NULL `content_id`,
-    `user_id`, `region` STRING (the event's) and `register` BIGINT, which elsewhere mean nothing.
+    `user_id` STRING and `register` BIGINT, which elsewhere mean nothing.
     """
     origin = "`value`, topic, `partition`, `offset`, broker_time"
     text = sql.once("DECODE(`value`, 'UTF-8')")
@@ -84,10 +82,10 @@ def validate(env: TableEnvironment, rules: EventSettings) -> None:
     CASE WHEN plain IS NOT NULL AND {_is_surely_small(rules)} THEN NULL ELSE {_malformed(rules)} END AS malformed
 FROM plain_events""",
     )
-    tokens = ",\n    ".join(f"{sql.once(_tokens(name))} AS {name}s" for name in FIELDS)
-    sql.view(
-        env, "found_events", f"SELECT {origin}, text, flat, exponents, malformed,\n    {tokens}\nFROM shaped_events"
-    )
+    tokens = [f"{_token(name)} AS {name}_token" for name in FIELDS[1:]]
+    tokens.append(f"{sql.once(_token(FIELDS[0]))} AS {FIELDS[0]}_token")
+    columns = ",\n    ".join([f"{origin}, text, flat, exponents, malformed", *tokens])
+    sql.view(env, "found_events", f"SELECT {columns}\nFROM shaped_events")
     sql.view(
         env,
         "read_events",
@@ -95,19 +93,18 @@ FROM plain_events""",
     COALESCE({_last("content_id")}, {_last("video_id")}) AS content_json,
     {sql.once(_string(f"COALESCE({_last('content_id')}, {_last('video_id')})"))} AS content_id,
     {_last("content_id")} <> {_last("video_id")} AND {_either_is_string()} AS conflicting,
-    {_last("user_id")} AS user_json, {_string(_last("user_id"))} AS user_id,
-    {_last("action")} AS action_json, {_reaction(_last("action"))} AS reaction,
-    {_region(rules, [sql.literal(name) for name in rules.regions])} AS region,
-    {_region(rules, [str(code) for code in range(len(rules.regions))])} AS region_code,
+    {_last("user_id")} AS user_json, {_string("user_id_token")} AS user_id,
+    {_last("action")} AS action_json, {_reaction("action_token")} AS reaction,
+    {_region_code(rules)} AS region_code,
     EXTRACT(EPOCH FROM broker_time) * 1000 + EXTRACT(MILLISECOND FROM broker_time) AS broker_ms,
     {_event_time()} AS event_time_json,
-    CASE WHEN {_is(INTEGER, _event_time())} THEN TRY_CAST({_last("event_time")} AS BIGINT) END AS event_ms
+    CASE WHEN {_is(INTEGER, _event_time())} THEN TRY_CAST(event_time_token AS BIGINT) END AS event_ms
 FROM found_events""",
     )
     sql.view(
         env,
         CHECKED,
-        f"""SELECT `value`, topic, `partition`, `offset`, text, broker_ms, content_id, user_id, region,
+        f"""SELECT `value`, topic, `partition`, `offset`, text, broker_ms, content_id, user_id,
     COALESCE(malformed, {_reason(rules)}) AS reason,
     COALESCE(event_ms, broker_ms) * {1 << TIME_SHIFT} + reaction * {1 << REACTION_SHIFT} + region_code AS register
 FROM read_events""",
@@ -141,12 +138,12 @@ def _malformed(rules: EventSettings) -> str:
             WHEN NOT (({_BODY}) IS JSON OBJECT) THEN 'not_an_object' END"""
 
 
-def _tokens(name: str) -> str:
-    """All values of a field as JSON tokens; of equal names a plain text may have several."""
+def _token(name: str) -> str:
+    """The value of a field as a JSON token. Of equal names a flat text may have several, and the last one counts."""
     pattern = sql.literal(f'"{name}"[ \\t\\r\\n]*+:[ \\t\\r\\n]*+("[^"]*+"|[^ ,\\t\\r\\n}}]++)')
     return (
-        f"CASE WHEN flat THEN REGEXP_EXTRACT_ALL(document, {pattern}, 1)\n"
-        f"            ELSE ARRAY[{_wrapped('document', name)}] END"
+        f"CASE WHEN flat THEN ARRAY_REVERSE(REGEXP_EXTRACT_ALL(document, {pattern}, 1))[1]\n"
+        f"            ELSE {_wrapped('document', name)} END"
     )
 
 
@@ -157,8 +154,8 @@ def _wrapped(document: str, name: str) -> str:
 
 
 def _last(name: str) -> str:
-    """The token of a field that counts, NULL where it is absent or null."""
-    return f"NULLIF({name}s[CARDINALITY({name}s)], 'null')"
+    """The token of a field, NULL where it is absent or null."""
+    return f"NULLIF({name}_token, 'null')"
 
 
 def _event_time() -> str:
@@ -173,21 +170,20 @@ def _event_time() -> str:
 
 def _either_is_string() -> str:
     # Of two ids that are no strings the one is spelled as in the text or as Jackson writes it; neither matters.
-    is_string = [f"SUBSTRING({_last(name)}, 1, 1) = '\"'" for name in ("content_id", "video_id")]
-    return f"({' OR '.join(is_string)})"
+    return """(content_id_token LIKE '"%' OR video_id_token LIKE '"%')"""
 
 
 def _string(token: str) -> str:
     """The text of a JSON string token, NULL for any other."""
-    text = f"CASE WHEN flat THEN SUBSTRING({token}, 2, CHAR_LENGTH({token}) - 2) ELSE JSON_UNQUOTE({token}) END"
-    return f"CASE WHEN SUBSTRING({token}, 1, 1) = '\"' THEN {text} END"
+    text = f"CASE WHEN flat THEN TRIM(BOTH '\"' FROM {token}) ELSE JSON_UNQUOTE({token}) END"
+    return f"CASE WHEN {token} LIKE '\"%' THEN {text} END"
 
 
-def _region(rules: EventSettings, results: Sequence[str]) -> str:
-    """One of the results, in the order of the regions; NULL for an unknown region."""
-    home = results[rules.regions.index(rules.home_region)]
-    known = zip((sql.literal(f'"{name}"') for name in rules.regions), results, strict=True)
-    return f"CASE WHEN {_last('region')} IS NULL THEN {home} ELSE {sql.cases(_last('region'), known)} END"
+def _region_code(rules: EventSettings) -> str:
+    """The region's place in the list; NULL for an unknown region."""
+    home = rules.regions.index(rules.home_region)
+    known = [(sql.literal(f'"{name}"'), str(code)) for code, name in enumerate(rules.regions)]
+    return f"CASE WHEN {_last('region')} IS NULL THEN {home} ELSE {sql.cases('region_token', known)} END"
 
 
 def _reason(rules: EventSettings) -> str:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.domain import register as registers
 from pipelines.domain.counting import Record
 from pipelines.domain.events import REASONS, LikeEvent, Rules, parse
 from pipelines.jobs.saved_state import StateFolders
@@ -36,7 +35,7 @@ def test_every_record(cluster: MiniCluster, folders: StateFolders, tmp_path: Pat
     env = cluster.environment(folders)
     log_in(tmp_path / "log")(env)
     validate(env, SETTINGS)
-    query = f"SELECT `offset`, reason, broker_ms, content_id, user_id, region, register FROM {CHECKED}"
+    query = f"SELECT `offset`, reason, broker_ms, content_id, user_id, register FROM {CHECKED}"
     with env.sql_query(query).execute().collect() as rows:
         said = {row[0]: tuple(row)[1:] for row in rows}
 
@@ -58,5 +57,4 @@ def in_domain(record: Record) -> tuple[object, ...]:
     parsed = parse(record.value, record.timestamp_ms, RULES)
     if not isinstance(parsed, LikeEvent):
         return parsed.reason, record.timestamp_ms
-    region = RULES.regions[registers.region_of(parsed.register)]
-    return None, record.timestamp_ms, parsed.content_id, parsed.user_id, region, parsed.register
+    return None, record.timestamp_ms, parsed.content_id, parsed.user_id, parsed.register
