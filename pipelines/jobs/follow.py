@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pyflink.java_gateway import get_gateway
@@ -12,6 +13,7 @@ from pipelines.errors import JobFailed, ServiceUnavailable, Superseded
 from pipelines.jobs.patience import Patience
 from pipelines.jobs.plan import Outcome
 from pipelines.jobs.rest import ENDED, FlinkRest, shorten
+from pipelines.jobs.tail import Tail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,6 +87,7 @@ class Follower:
         while not self._tasks_run():
             time.sleep(_POLL_S)
         running_at = time.monotonic()
+        tail = Tail(running_at, 0)
         while True:
             if not self._runs():
                 time.sleep(_POLL_S)
@@ -97,6 +100,10 @@ class Follower:
                 continue
             if all(done.get(partition, 0) >= end for partition, end in wanted.items()):
                 break
+            counted = sum(done.values())
+            if tail.is_due(time.monotonic(), counted, sum(ends.values()) - counted):
+                with suppress(ServiceUnavailable, JobFailed):  # the periodic one comes too
+                    self._rest.checkpoint(self._job_id)
             self._report(done, ends)
             time.sleep(_POLL_S)
         counting_s = time.monotonic() - running_at

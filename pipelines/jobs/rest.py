@@ -75,6 +75,10 @@ class FlinkRest:
         """Ask the job to stop now; its last checkpoint stays. Raises ServiceUnavailable."""
         self._ask("PATCH", f"/jobs/{job_id}", params={"mode": "cancel"})
 
+    def checkpoint(self, job_id: str) -> None:
+        """Ask for a checkpoint now; it comes when it comes. Raises ServiceUnavailable."""
+        self._ask("POST", f"/jobs/{job_id}/checkpoints", json={"checkpointType": "CONFIGURED"})
+
     def savepoint(self, job_id: str, directory: str, *, stop: bool, sleep: Callable[[float], None] = time.sleep) -> str:
         """Take a savepoint, stop the job with it if asked to, and wait for it; returns its path.
 
