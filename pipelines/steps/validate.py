@@ -69,29 +69,27 @@ def validate(env: TableEnvironment, rules: EventSettings) -> None:
     origin = "`value`, topic, `partition`, `offset`, broker_time"
     text = sql.once("DECODE(`value`, 'UTF-8')")
     sql.view(env, "decoded_events", f"SELECT {origin}, {text} AS text FROM {LIKE_EVENTS}")
-    plain = sql.once(f"CASE WHEN {_is(PLAIN, 'text')} THEN text END")
-    sql.view(env, "plain_events", f"SELECT {origin}, text, {plain} AS plain FROM decoded_events")
+    sql.view(env, "plain_events", f"SELECT {origin}, text, {sql.once(_is(PLAIN, 'text'))} AS plain FROM decoded_events")
     canonical = f"JSON_QUERY({_BODY}, {sql.literal(_KNOWN)})"
     sql.view(
         env,
         "shaped_events",
         f"""SELECT {origin}, text,
-    {sql.once(f"CASE WHEN plain IS NOT NULL THEN plain ELSE {canonical} END")} AS document,
-    plain IS NOT NULL OR {_is(FLAT, canonical)} AS flat,
-    plain IS NULL AND {_is(EXPONENT, "text")} AS exponents,
-    CASE WHEN plain IS NOT NULL AND {_is_surely_small(rules)} THEN NULL ELSE {_malformed(rules)} END AS malformed
+    CASE WHEN plain THEN text ELSE {canonical} END AS document,
+    {sql.once(f"plain IS TRUE OR {_is(FLAT, canonical)} IS TRUE")} AS flat,
+    plain IS NOT TRUE AND {_is(EXPONENT, "text")} AS exponents,
+    CASE WHEN plain AND {_is_surely_small(rules)} THEN NULL ELSE {_malformed(rules)} END AS malformed
 FROM plain_events""",
     )
-    tokens = [f"{_token(name)} AS {name}_token" for name in FIELDS[1:]]
-    tokens.append(f"{sql.once(_token(FIELDS[0]))} AS {FIELDS[0]}_token")
-    columns = ",\n    ".join([f"{origin}, text, flat, exponents, malformed", *tokens])
+    tokens = [f"{_token(name)} AS {name}_token" for name in FIELDS]
+    columns = ",\n    ".join([f"{origin}, text, {sql.once('flat')} AS flat, exponents, malformed", *tokens])
     sql.view(env, "found_events", f"SELECT {columns}\nFROM shaped_events")
     sql.view(
         env,
         "read_events",
-        f"""SELECT {origin}, text, flat, malformed,
+        f"""SELECT {origin}, text, {sql.once("flat")} AS flat, malformed,
     COALESCE({_last("content_id")}, {_last("video_id")}) AS content_json,
-    {sql.once(_string(f"COALESCE({_last('content_id')}, {_last('video_id')})"))} AS content_id,
+    {_string(f"COALESCE({_last('content_id')}, {_last('video_id')})")} AS content_id,
     {_last("content_id")} <> {_last("video_id")} AND {_either_is_string()} AS conflicting,
     {_last("user_id")} AS user_json, {_string("user_id_token")} AS user_id,
     {_last("action")} AS action_json, {_reaction("action_token")} AS reaction,
