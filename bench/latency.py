@@ -58,7 +58,7 @@ def measure(settings: Settings, lines: Iterator[bytes], *, events_per_s: int, pr
         while sent < probes or waiting:
             now = time.monotonic()
             if sent < probes and now - begun >= sent * _PROBE_EVERY_S:
-                content_id = f"probe-{sent}"
+                content_id = f"probe-{begun:.0f}-{sent}"
                 event = {"content_id": content_id, "user_id": "prober", "action": "LIKE"}
                 producer.produce(topic, json.dumps(event).encode(), key=content_id.encode())
                 waiting[content_id] = now

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import redis
@@ -41,6 +42,7 @@ _TRANSIENT: tuple[type[BaseException], ...] = (
 )
 _COMPLETE, _FILL, _REGION = "complete", "fill", "r:"
 _FILL_LIFE_S = 30
+_SCANNED = 1_000
 
 # Lua's numbers are doubles, so versions are compared as fixed-width text.
 # KEYS: one for each total. ARGV: token, life in s or 0, then field and value for each total.
@@ -173,6 +175,20 @@ class RedisCounts:
         for chunk in _chunks(content_ids, self._settings.redis.batch_totals):
             self._call(self._forget, [_key(generation, content_id) for content_id in chunk], [token])
         return token
+
+    def clear(self, generation: int) -> None:
+        """Remove every hash of a generation: what an older Cassandra's generation of the same number has left.
+
+        Raises:
+            ServiceUnavailable: Redis does not answer, after retries.
+        """
+        match, cursor = f"count:{{{generation}:*", 0
+        while True:
+            cursor, keys = self._insist(partial(self._client.scan, cursor, match=match, count=_SCANNED))
+            if keys:
+                self._insist(partial(self._client.unlink, *keys))
+            if not cursor:
+                return
 
     def load(self, generation: int, contents: Mapping[str, Sequence[RegionTotal]], token: str) -> tuple[str, ...]:
         """Complete hashes that still hold the token.

@@ -81,6 +81,13 @@ class CassandraSettings(_Section):
     request_timeout_ms: int = Field(default=10_000, ge=100, le=600_000, description="of one request")
     batch_rows: int = Field(default=80, ge=1, le=500, description="rows in one unlogged batch")
 
+    @model_validator(mode="after")
+    def _quorum(self) -> Self:
+        if self.consistency in {"ONE", "LOCAL_ONE"} and any(count > 1 for count in self.replication.values()):
+            # A total may be filled into Redis as complete only if the newest write has been read.
+            raise ValueError(f"consistency {self.consistency} may read what is old where there are several replicas")
+        return self
+
     @field_validator("keyspace")
     @classmethod
     def _keyspace(cls, value: str) -> str:
@@ -115,7 +122,9 @@ class EventSettings(_Section):
     )
     home_region: str = Field(default="us", description="the region of an event that names none")
     max_record_bytes: int = Field(default=65_536, ge=256, le=1_048_576, description="larger ones are dead letters")
-    max_ahead_ms: int = Field(default=300_000, ge=0, description="how far event_time may be ahead of the broker")
+    max_ahead_ms: int = Field(
+        default=300_000, ge=0, le=86_400_000, description="how far event_time may be ahead of the broker"
+    )
 
     @model_validator(mode="after")
     def _regions(self) -> Self:
@@ -131,9 +140,11 @@ class EventSettings(_Section):
 class JobSettings(_Section):
     """How the Flink job runs."""
 
-    window_ms: int = Field(default=5_000, ge=100, le=600_000, description="a total per changed content this often")
+    window_ms: int = Field(
+        default=5_000, ge=100, le=600_000, description="a total per changed content at least this often"
+    )
     checkpoint_interval_ms: int = Field(
-        default=5_000, ge=100, le=3_600_000, description="what is replayed after a crash, at the most"
+        default=5_000, ge=100, le=3_600_000, description="totals leave then; replayed after a crash at the most"
     )
     parallelism: int = Field(default=2, ge=1, le=1_024, description="subtasks of each operator")
     state_backend: Literal["rocksdb", "hashmap"] = Field(default="rocksdb", description="disk or heap")
@@ -144,14 +155,13 @@ class JobSettings(_Section):
     mini_batch_rows: int = Field(default=500_000, ge=1, le=10_000_000, description="a full batch flushes early")
     arrow_batch_rows: int = Field(default=10_000, ge=1, le=1_000_000, description="totals in one call to the stores")
     lease_ttl_s: int = Field(default=20, ge=3, le=600, description="after which a silent job may be replaced")
-    restart_attempts: int = Field(default=1_000_000, ge=0, description="how often a failed job restarts by itself")
+    restart_attempts: int = Field(default=1_000_000, ge=1, description="how often a failed job restarts by itself")
     flink_rest: str = Field(default="http://127.0.0.1:8081", description="the cluster that `--target cluster` uses")
     cluster_python: str = Field(default="python", description="the cluster's interpreter, with apache-flink in it")
 
     @model_validator(mode="after")
     def _intervals(self) -> Self:
         if self.checkpoint_interval_ms > self.window_ms:
-            # Mini-batches flush on watermarks and checkpoints: an idle topic waits for the latter.
             raise ValueError("checkpoint_interval_ms must be at most window_ms")
         return self
 
@@ -241,7 +251,10 @@ def _typed(section: str, key: str, text: str) -> object:
     if (section, key) == ("events", "regions"):
         return tuple(part.strip() for part in text.split(","))
     if (section, key) == ("cassandra", "replication"):
-        return dict(part.split("=", 1) for part in text.split(",") if "=" in part)
+        parts = [part.strip() for part in text.split(",") if part.strip()]
+        if bad := [part for part in parts if "=" not in part]:
+            raise SettingError(f"cassandra.replication: {bad[0]!r} is not of the form dc1=3", "see README, Settings")
+        return dict(part.split("=", 1) for part in parts)
     return text
 
 

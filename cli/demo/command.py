@@ -22,7 +22,7 @@ from cli.demo.replay import Replay, movielens_log, sample_log
 from cli.demo.view import Moment, Scene
 from cli.demo.watch import Watch
 from connectors import kafka
-from connectors.cassandra import Generations, Pointer, ensure_schema, open_session
+from connectors.cassandra import ensure_schema, open_session
 from deploy.flink.local_stack import Stack
 from deploy.flink.local_stack.paths import cache_dir
 from deploy.flink.local_stack.service import LOGS
@@ -126,8 +126,7 @@ def _prepare(settings: Settings) -> Counting:
     """The generation that the job will count, made here, so that everything has its names before the job starts."""
     with open_session(settings) as session:
         ensure_schema(session, settings)
-        generations, pointer = Generations(session), Pointer(session)
-        counting = choose_generation(settings, generations, pointer, new=False, now_ms=_now_ms())
+        counting = choose_generation(settings, session, new=False, now_ms=_now_ms())
     kafka.ensure_topics(settings, counting.generation)
     return counting
 

@@ -30,6 +30,7 @@ _SET_FENCE = (
 )
 _LIST_GENERATIONS = "SELECT generation, toUnixTimestamp(created_at), rules FROM {keyspace}.generations"
 _NEW_GENERATION = "INSERT INTO {keyspace}.generations (generation, created_at, rules) VALUES (?, ?, ?) IF NOT EXISTS"
+_REPLACE_RULES = "UPDATE {keyspace}.generations SET rules = ? WHERE generation = ? IF rules = ?"
 # A lost race means that someone else got on, so a handful is plenty for any number of writers.
 _RACES = 200
 
@@ -113,6 +114,19 @@ class Generations:
             if self._session.compare_and_set(_NEW_GENERATION, (number, now_ms, rules)):
                 return number
         raise _contended(self._session, "generations")
+
+    def replace_rules(self, generation: int, expected: str, rules: str) -> bool:
+        """Change what a generation counts by, if nobody else has.
+
+        Returns:
+            Whether the new rules are on record.
+
+        Raises:
+            ServiceUnavailable: Cassandra does not answer, after retries.
+        """
+        if self._session.compare_and_set(_REPLACE_RULES, (rules, generation, expected)):
+            return True
+        return any(known.rules == rules for known in self.all() if known.generation == generation)
 
     def all(self) -> list[Generation]:
         """Every generation, oldest first.

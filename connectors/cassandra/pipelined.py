@@ -40,8 +40,13 @@ def run_all(session: CassandraSession, statements: Sequence[Any]) -> list[list[t
         failed: list[int] = []
         while flying or (pending and failure is None):
             if pending and failure is None and len(flying) < _IN_FLIGHT:
-                index = pending.popleft()
-                flying.append((index, session.driver.execute_async(statements[index])))
+                index = pending[0]
+                try:
+                    flying.append((index, session.driver.execute_async(statements[index])))
+                except TRANSIENT as error:
+                    failure = error
+                else:
+                    pending.popleft()
                 continue
             index, future = flying.popleft()
             try:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from importlib import resources
+import re
 from typing import TYPE_CHECKING
 
 from cassandra import AlreadyExists, ConfigurationException
 
 from connectors.cassandra.session import TRANSIENT
 from connectors.retry import insist
+from schemas import cassandra_statements
 
 if TYPE_CHECKING:
     from connectors.cassandra.session import CassandraSession
@@ -28,28 +29,28 @@ def ensure_schema(session: CassandraSession, settings: Settings) -> None:
         ServiceUnavailable: Cassandra does not answer, or its nodes do not agree on the schema in time.
     """
     statements = _statements(settings)
-    # The keyspace is the first statement; the tables follow.
-    if _tables(session) < len(statements) - 1:
+    if not _declared(statements) <= _tables(session):
         insist(settings.retry, session.service, (*TRANSIENT, *_RACES), lambda: _create(session, statements))
 
 
-def _create(session: CassandraSession, statements: list[str]) -> None:
+def _create(session: CassandraSession, statements: tuple[str, ...]) -> None:
     for statement in statements:
         # Execute waits until the nodes agree on the schema (max_schema_agreement_wait, 10 s).
         session.driver.execute(statement)
 
 
-def _tables(session: CassandraSession) -> int:
+def _tables(session: CassandraSession) -> set[str]:
     query = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?"
-    return len(session.rows(query, (session.keyspace,)))
+    return {name for (name,) in session.rows(query, (session.keyspace,))}
 
 
-def _statements(settings: Settings) -> list[str]:
-    text = resources.files("schemas").joinpath("cassandra.cql").read_text(encoding="utf-8")
-    uncommented = "\n".join(line.split("--", 1)[0] for line in text.splitlines())
-    filled = uncommented.replace("{keyspace}", settings.cassandra.keyspace)
-    filled = filled.replace("{replication}", _replication(settings))
-    return [statement.strip() for statement in filled.split(";") if statement.strip()]
+def _declared(statements: tuple[str, ...]) -> set[str]:
+    named = (re.match(r"CREATE TABLE IF NOT EXISTS \w+\.(\w+)", statement) for statement in statements)
+    return {match[1] for match in named if match}
+
+
+def _statements(settings: Settings) -> tuple[str, ...]:
+    return cassandra_statements(settings.cassandra.keyspace, _replication(settings))
 
 
 def _replication(settings: Settings) -> str:

@@ -24,12 +24,19 @@ def ensure_topics(settings: Settings, generation: int) -> None:
 
     Raises:
         ServiceUnavailable: No broker answers.
-        SettingError: like-events exists but keeps the producers' timestamps: a client's clock would decide when
-            windows close.
+        SettingError: like-events exists but keeps the producers' timestamps: a client's clock would decide what is too
+            far in the future.
     """
     kafka = settings.kafka
     wanted = {
-        kafka.events_topic: {_TIMESTAMP_TYPE: _LOG_APPEND_TIME, "max.message.bytes": str(max_event_bytes(settings))},
+        kafka.events_topic: {
+            _TIMESTAMP_TYPE: _LOG_APPEND_TIME,
+            "max.message.bytes": str(max_event_bytes(settings)),
+            # What is recounted from offset 0 must not expire.
+            "cleanup.policy": "delete",
+            "retention.ms": "-1",
+            "retention.bytes": "-1",
+        },
         kafka.dead_letters_topic: {"max.message.bytes": str(max_dead_letter_bytes(settings))},
         counts_topic(settings, generation): {"cleanup.policy": "compact"},
     }
@@ -37,7 +44,7 @@ def ensure_topics(settings: Settings, generation: int) -> None:
     found = administer(settings, lambda admin: _config(admin, kafka.events_topic, _TIMESTAMP_TYPE))
     if found != _LOG_APPEND_TIME:
         raise SettingError(
-            f"topic {kafka.events_topic} has {_TIMESTAMP_TYPE}={found}, but windows close on the broker's clock",
+            f"topic {kafka.events_topic} has {_TIMESTAMP_TYPE}={found}, but events are judged by the broker's clock",
             f"run `kafka-configs.sh --bootstrap-server {kafka.bootstrap} --alter --entity-type topics --entity-name"
             f" {kafka.events_topic} --add-config {_TIMESTAMP_TYPE}={_LOG_APPEND_TIME}`",
         )

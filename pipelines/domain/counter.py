@@ -116,7 +116,8 @@ class RegionTotal:
         region: Name of the region.
         pn: What was gained and lost there.
         version: Packed as in `pipelines.domain.version`.
-        as_of_ms: Newest event time among the counted changes, milliseconds since the epoch, at most the writer's now.
+        as_of_ms: Newest event time among the counted changes, milliseconds since the epoch; in both stores at most the
+            writer's now.
     """
 
     content_id: str

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from contextlib import suppress
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from tempfile import mkdtemp
@@ -41,18 +42,23 @@ def python_bundle(tell: Callable[[str], None]) -> Path:
         tell(f"bundling     {len(libraries)} libraries and our code for the cluster")
         folder.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(mkdtemp(prefix=".incomplete-", dir=folder.parent))
-        for file in ours:
-            _copy(file, scratch / file.relative_to(_ROOT))
-        for library in libraries:
-            for part in library.files or ():
-                source = Path(str(library.locate_file(part)))
-                if ".." not in part.parts and source.is_file() and _ships(source):
-                    _copy(source, scratch / part)
         try:
-            scratch.rename(folder)
-        except OSError:
+            for file in ours:
+                _copy(file, scratch / file.relative_to(_ROOT))
+            for library in libraries:
+                _copy_library(library, scratch)
+            with suppress(OSError):  # somebody else was quicker
+                scratch.rename(folder)
+        finally:
             shutil.rmtree(scratch, ignore_errors=True)
     return folder
+
+
+def _copy_library(library: Distribution, to: Path) -> None:
+    for part in library.files or ():
+        source = Path(str(library.locate_file(part)))
+        if ".." not in part.parts and source.is_file() and _ships(source):
+            _copy(source, to / part)
 
 
 def _ships(file: Path) -> bool:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.25
 _REPORT_S = 5.0
+# By these words a writer says that another run has the generation, not only a newer attempt of its own.
+_OTHERS = ("belongs to", "lease was lost")
 
 
 class Follower:
@@ -76,7 +78,9 @@ class Follower:
         except KeyboardInterrupt:
             if self._embedded:
                 self._tell("stopping; the last checkpoint stays")
-                self._client.cancel().result()
+                self._cancel()
+            else:
+                self._tell("the job goes on; see `likes job list`")
             raise
 
     def _follow_to_present_end(self) -> Outcome:
@@ -107,14 +111,25 @@ class Follower:
             self._report(done, ends)
             time.sleep(_POLL_S)
         counting_s = time.monotonic() - running_at
-        folder = self._plan.folders.stops / self._plan.lease.owner
-        folder.mkdir(parents=True, exist_ok=True)
-        path = self._stop_with_savepoint(folder)
+        path = self._stop_when_it_runs()
         if not self._embedded:
             self._await_end()  # an embedded cluster goes with this process
         total = sum(ends.values())
         self._tell(f"counted      {total:,} events; state kept in {path}")
         return Outcome(self._plan.counting.generation, self._job_id, "FINISHED", path, total, round(counting_s, 3))
+
+    def _stop_when_it_runs(self) -> str:
+        folder = self._plan.folders.stops / self._plan.lease.owner
+        folder.mkdir(parents=True, exist_ok=True)
+        while True:
+            try:
+                return self._stop_with_savepoint(folder)
+            except Exception as error:
+                if not type(error).__module__.startswith("py4j"):
+                    raise
+                self._tell(f"waiting      the last savepoint failed: {shorten(str(error))}")
+            while not self._runs():
+                time.sleep(_POLL_S)
 
     def _stop_with_savepoint(self, folder: Path) -> str:
         # Not by REST: an embedded cluster is gone before it could answer. PyFlink's own method calls one that Flink
@@ -153,8 +168,8 @@ class Follower:
             raise JobFailed(f"the job failed: {shorten(self._cause())}", "see the logs named above")
         if state in {"RESTARTING", "FAILING"}:
             cause = shorten(self._cause())
-            if "Superseded" in cause:
-                self._client.cancel().result()
+            if "Superseded" in cause and any(word in cause for word in _OTHERS):
+                self._cancel()
                 raise Superseded(f"another job has taken over: {cause}", "see `likes job list`")
             self._report_restart(cause)
             if self._bounded and not self._restarting:
@@ -164,7 +179,7 @@ class Follower:
 
     def _lose_patience(self, cause: str) -> None:
         if self._patience.is_over(cause, self._saved()):
-            self._client.cancel().result()
+            self._cancel()
             raise JobFailed(f"the job failed {self._patience.limit} times alike: {cause}", "see the logs named above")
 
     def _ask_state(self) -> str:
@@ -193,6 +208,14 @@ class Follower:
         except Exception as error:  # noqa: BLE001 - py4j's, which pyflink may wrap
             return "CANCELED" if "JobCancellationException" in str(error) else None
         return "FINISHED"
+
+    def _cancel(self) -> None:
+        try:
+            self._client.cancel().result()
+        except Exception as error:
+            # An embedded cluster may be gone before it has answered.
+            if not type(error).__module__.startswith("py4j"):
+                raise
 
     def _lost(self, error: Exception) -> JobFailed:
         kind = shorten(str(error)) if "Py4JJava" in type(error).__name__ else "its process died"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from connectors import kafka
-from connectors.cassandra import Fences, Generations, Leases, Pointer, open_session
+from connectors.cassandra import Fences, Generations, Leases, Pointer, ensure_schema, open_session
 from connectors.store import lease_name
 from pipelines.errors import JobFailed, Refused, ServiceUnavailable
 from pipelines.jobs.names import group_of, state_folders
@@ -58,9 +58,10 @@ def list_jobs(settings: Settings) -> list[JobInfo]:
 
     Raises:
         ServiceUnavailable: Cassandra or Kafka does not answer.
-        SettingError: Nothing has been counted yet: there is no keyspace or topic.
+        SettingError: There is no topic.
     """
     with open_session(settings) as session:
+        ensure_schema(session, settings)
         live = Pointer(session).read()
         known = Generations(session).all()
         found = [_info(settings, session, "like-counts", g.generation, _identity(g.rules), live) for g in known]
@@ -141,10 +142,12 @@ def _await_end(rest: FlinkRest, job: FlinkJob) -> None:
 def _running(
     settings: Settings, session: CassandraSession, generation: int | None
 ) -> tuple[FlinkRest, FlinkJob, StateFolders]:
+    ensure_schema(session, settings)
     number = Pointer(session).read() if generation is None else generation
     known = next((g for g in Generations(session).all() if g.generation == number), None)
     if number is None or known is None:
-        raise Refused("there is no such generation", "see `likes job list`")
+        what = "nothing has been counted yet" if number is None else f"there is no generation {number}"
+        raise Refused(what, "see `likes job list`")
     held = Leases(session).read(lease_name(number))
     job = _job(held)
     if held is None or job is None or job.state in ENDED:

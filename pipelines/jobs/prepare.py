@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from connectors import kafka
+from connectors.cassandra import Fences, Generations, Pointer
+from connectors.redis import RedisCounts
 from pipelines.errors import Refused
 from pipelines.jobs.offsets import Position, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from connectors.cassandra import Generations, Pointer
+    from connectors.cassandra import CassandraSession
     from pipelines.jobs.saved_state import SavedState
     from pipelines.settings import EventSettings, Settings
 
@@ -60,28 +62,50 @@ def live_counting(generations: Generations, pointer: Pointer) -> Counting | None
     return Counting(live, json.loads(rules)["id"], is_new=False)
 
 
-def choose_generation(
-    settings: Settings, generations: Generations, pointer: Pointer, *, new: bool, now_ms: int
-) -> Counting:
+def choose_generation(settings: Settings, session: CassandraSession, *, new: bool, now_ms: int) -> Counting:
     """The generation to count.
 
-    The first generation ever is created, and made live, by whoever comes first.
+    The first generation ever is created, and made live, by whoever comes first. A new one is live at once where nothing
+    has ever been counted into the live one.
 
     Raises:
         Refused: The live generation was counted by other rules.
-        ServiceUnavailable: Cassandra does not answer.
+        ServiceUnavailable: Cassandra or Redis does not answer.
     """
+    generations, pointer = Generations(session), Pointer(session)
     live = live_counting(generations, pointer)
     if live is not None and not new:
         recorded = next(known.rules for known in generations.all() if known.generation == live.generation)
         _check_rules(live.generation, json.loads(recorded), settings.events)
+        _record_regions(generations, live, recorded, settings.events)
         return live
     identity = uuid.uuid4().hex[:12]
     rules = {"id": identity, **settings.events.model_dump(include={"regions", "home_region"})}
     created = generations.create_next(json.dumps(rules), now_ms)
+    _clear_cache(settings, created)
     if live is None and not pointer.compare_and_set(None, created):
-        return choose_generation(settings, generations, pointer, new=new, now_ms=now_ms)
+        return choose_generation(settings, session, new=new, now_ms=now_ms)
+    if live is not None and not Fences(session).read(live.generation).saver:
+        pointer.compare_and_set(live.generation, created)
     return Counting(created, identity, is_new=True)
+
+
+def _clear_cache(settings: Settings, generation: int) -> None:
+    """Forget what Redis may hold of another keyspace's generation of the same number: its versions may be larger."""
+    counts = RedisCounts(settings)
+    try:
+        counts.clear(generation)
+    finally:
+        counts.close()
+
+
+def _record_regions(generations: Generations, live: Counting, recorded: str, rules: EventSettings) -> None:
+    """Write down the regions that were appended, before a register holds one."""
+    known = json.loads(recorded)
+    if len(rules.regions) > len(known["regions"]):
+        longer = json.dumps({**known, "regions": list(rules.regions)})
+        if not generations.replace_rules(live.generation, recorded, longer):
+            raise Refused("another start changed events.regions at the same time", "start again")
 
 
 def _check_rules(generation: int, recorded: Mapping[str, object], rules: EventSettings) -> None:
@@ -151,6 +175,36 @@ def decide_start(
             "start from the beginning (leave --from out), or count a new generation (--generation new)",
         )
     return Start(None, offsets, group_end)
+
+
+def check_log(settings: Settings, group: str) -> None:
+    """Make sure that the log still holds what comes after the state that a run resumes.
+
+    A source whose offset is gone would jump to the earliest one without a word.
+
+    Args:
+        settings: Of the topic.
+        group: The consumer group that committed as the state was saved.
+
+    Raises:
+        Refused: Records that were never counted have been deleted, or the topic is another one.
+        ServiceUnavailable: Kafka does not answer.
+    """
+    topic = settings.kafka.events_topic
+    counted = kafka.committed_offsets(settings, topic, group)
+    first, ends = kafka.beginning_offsets(settings, topic), kafka.end_offsets(settings, topic)
+    for partition, offset in sorted(counted.items()):
+        if offset < first.get(partition, 0):
+            raise Refused(
+                f"{topic} has lost offsets {offset} to {first[partition] - 1} of partition {partition}, never counted",
+                "keep the log longer (retention.ms=-1), and accept the loss with --generation new",
+            )
+        if offset > ends.get(partition, 0):
+            raise Refused(
+                f"{offset} records of partition {partition} are counted, but {topic} ends at {ends.get(partition, 0)}:"
+                " it is not the topic that was counted",
+                "count it with --generation new",
+            )
 
 
 def _check_history(settings: Settings, *, new_generation: bool) -> None:

@@ -45,6 +45,11 @@ class FlinkRest:
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
 
+    def setting(self, name: str) -> str:
+        """A setting of the cluster, empty where it has none. Raises ServiceUnavailable."""
+        entries = self._ask_list("/jobmanager/config")
+        return next((str(entry["value"]) for entry in entries if entry["key"] == name), "")
+
     def jobs(self) -> list[FlinkJob]:
         """All jobs that the cluster remembers. Raises ServiceUnavailable."""
         found = self._ask("GET", "/jobs/overview")["jobs"]
@@ -102,11 +107,17 @@ class FlinkRest:
             )
         return str(operation["location"]).removeprefix("file:")
 
+    def _ask_list(self, path: str) -> list[dict[str, Any]]:
+        return list(self._request("GET", path))
+
     def _ask(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401
+        return dict(self._request(method, path, **arguments))
+
+    def _request(self, method: str, path: str, **arguments: Any) -> Any:  # noqa: ANN401
         try:
             answer = requests.request(method, f"{self.url}{path}", timeout=_TIMEOUT_S, **arguments)
             answer.raise_for_status()
-            return dict(answer.json())
+            return answer.json()
         except requests.HTTPError as error:
             response = error.response
             told = f"{response.status_code} {shorten(response.text)}"

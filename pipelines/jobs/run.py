@@ -6,7 +6,7 @@ import os
 import socket
 import time
 import uuid
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from connectors import kafka
@@ -14,10 +14,10 @@ from connectors.cassandra import Fences, Generations, Lease, Leases, Pointer, en
 from connectors.lease_keeper import LeaseKeeper
 from connectors.store import lease_name
 from deploy.flink.local_stack.ports import free_port
-from pipelines.errors import Refused
+from pipelines.errors import Refused, ServiceUnavailable
 from pipelines.jobs.names import group_of, state_folders
 from pipelines.jobs.plan import Plan
-from pipelines.jobs.prepare import choose_generation, decide_start, live_counting
+from pipelines.jobs.prepare import check_log, choose_generation, decide_start, live_counting
 from pipelines.jobs.saved_state import resumable
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def run(settings: Settings, request: Request, tell: Tell, function: ScalarFuncti
 def _prepared(settings: Settings, request: Request, session: CassandraSession, tell: Tell) -> Iterator[Plan]:
     generations, pointer = Generations(session), Pointer(session)
     live = live_counting(generations, pointer)
-    counting = choose_generation(settings, generations, pointer, new=request.new_generation, now_ms=_now_ms())
+    counting = choose_generation(settings, session, new=request.new_generation, now_ms=_now_ms())
     kafka.ensure_topics(settings, counting.generation)
     generation = counting.generation if request.pipeline == "like-counts" else None
     name = lease_name(counting.generation) if generation else request.pipeline
@@ -70,6 +70,7 @@ def _prepared(settings: Settings, request: Request, session: CassandraSession, t
     lease = _take_lease(settings, Leases(session), wanted, tell)
     # The workers renew it once they run; until then a slow start must not let it lapse.
     keeper = LeaseKeeper(session, lease)
+    planned = False
     try:
         keeper.start()
         # Claimed before the state is looked at, or a starter that was paused in between would resume what another has
@@ -87,19 +88,29 @@ def _prepared(settings: Settings, request: Request, session: CassandraSession, t
             new_generation=request.new_generation,
             committed_group=group_of(request.pipeline, live.generation, live.identity) if live else group,
         )
+        if start.restore is not None:
+            check_log(settings, group)
         if generation is not None:
             Fences(session).begin(generation, owner, folders.name_of(start.restore))
         if start.restore is not None:
             folders.prune(start.restore)
         # Progress is read from what the group commits: an earlier run's commits must not pass for this one's.
         kafka.forget_group(settings, group)
+        planned = True
         yield Plan(counting, group, folders, start, lease, f"{name} {owner[:8]}")
     except BaseException:
         keeper.close()
-        Leases(session).release(lease)
+        # What a cluster has taken goes on; if it has not, the lease runs out.
+        if request.target == "local" or not planned:
+            _release(session, lease)
         raise
     keeper.close()
     if request.target == "local" or request.bounded:
+        _release(session, lease)
+
+
+def _release(session: CassandraSession, lease: Lease) -> None:
+    with suppress(ServiceUnavailable):  # then it runs out; how the run ended matters more
         Leases(session).release(lease)
 
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from deploy.flink.local_stack.jars import ensure_jars
 from pipelines import like_counts, user_likes
-from pipelines.errors import JobFailed
+from pipelines.errors import JobFailed, Refused
 from pipelines.jobs import flink, tables
 from pipelines.jobs.bundle import python_bundle
 from pipelines.jobs.follow import Follower
-from pipelines.jobs.names import flink_dir, log_dir
+from pipelines.jobs.names import flink_dir, log_dir, scratch_dir
 from pipelines.jobs.rest import FlinkRest, shorten
 from pipelines.steps.read import read
 from pipelines.steps.store import StoreTotals
@@ -36,7 +36,7 @@ def submit(
     """
     target = _target(request, plan)
     if not target.embedded:
-        FlinkRest(target.rest_url).jobs()  # answers, or says what to do
+        _check_cluster(FlinkRest(target.rest_url))  # answers, or says what to do
     options = flink.configuration(
         settings.job,
         name=plan.name,
@@ -57,6 +57,15 @@ def submit(
     return Follower(settings, plan, target, client, tell).follow(
         bounded=request.bounded, ends=plan.start.end is not None
     )
+
+
+def _check_cluster(rest: FlinkRest) -> None:
+    """Refuse a cluster that recovers a job by itself: as attempt 0, under an epoch it must outrank."""
+    if rest.setting("high-availability.type").lower() not in {"", "none"}:
+        raise Refused(
+            f"the Flink cluster at {rest.url} has high availability on, and would recover a job under its old epoch",
+            "set high-availability.type: NONE; `likes job run` resumes (docs/decisions/0003-epochs.md)",
+        )
 
 
 def _execute(statements: StatementSet) -> JobClient:
@@ -90,7 +99,8 @@ def _build(
 def _target(request: Request, plan: Plan) -> flink.Target:
     run = f"{plan.lease.name.replace('/', '-')}-{plan.lease.owner[:8]}"
     # The lease says where the job is to be found. Runs do not share a log: a failed one's is what somebody will read.
-    return flink.Target(plan.lease.job, request.target == "local", log_dir(run), flink_dir() / "scratch")
+    embedded = request.target == "local"
+    return flink.Target(plan.lease.job, embedded, log_dir(run), scratch_dir() if embedded else flink_dir())
 
 
 def _announce(plan: Plan, target: flink.Target, tell: Tell) -> None:

@@ -28,7 +28,7 @@ def source(
         "connector": "kafka",
         "topic": settings.kafka.events_topic,
         "properties.group.id": group,
-        "properties.partition.discovery.interval.ms": "60000",
+        "scan.topic-partition-discovery.interval": "60 s",
         "format": "raw",
         **_connection(settings),
     }

@@ -7,8 +7,8 @@ region (docs/decisions/0002-touches.md).
 A touch is a row like an event's own, of nobody: its user is named by a control character, the partition and the region,
 which no real user can be, and its register has the record's offset for a time and no reaction. Offsets grow, so each
 touch wins over the one before, and dedup reports it as a change of a register that likes nothing. So touches ride with
-the events through the same operators, at most one per content, region and bundle. As rows of their own into the count
-they were a third of the job's work.
+the events through the same operators: at most one per content, region, partition and bundle, and one register of each
+in the state. As rows of their own into the count they were a third of the job's work.
 """
 
 from __future__ import annotations

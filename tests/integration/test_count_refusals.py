@@ -89,6 +89,12 @@ def test_a_generation_keeps_its_rules_and_its_offsets(fresh_settings: FreshSetti
         line = refused(likes("job", "run", "--bounded", settings=changed))
         assert words in line
         assert "--generation new" in line
+    appended = settings.model_copy(update={"events": events.model_copy(update={"regions": (*events.regions, "xx")})})
+    run_bounded(likes, appended)
+    for regions in (events.regions, (*events.regions, "yy")):
+        changed = settings.model_copy(update={"events": events.model_copy(update={"regions": regions})})
+        assert "begin with" in refused(likes("job", "run", "--bounded", settings=changed))
+    settings = appended
     for option in ("--from", "--to"):
         line = refused(likes("job", "run", option, "offsets:0=0,1=0,2=0,3=0", settings=settings))
         assert "--generation new" in line
@@ -106,3 +112,26 @@ def test_lost_history_is_refused_until_it_is_accepted(fresh_settings: FreshSetti
     outcome = run_bounded(likes, settings, "--generation", "new")
     # What is left of the log is the truth from here on.
     assert_exact(settings, truth(settings), outcome["generation"])
+    # Nobody had counted into the first one, so readers see this one.
+    assert_exact(settings, truth(settings))
+
+
+def test_a_resumed_job_does_not_skip_what_the_log_has_lost(fresh_settings: FreshSettings, likes: Likes) -> None:
+    settings = quick_settings(fresh_settings)
+    publish(settings, taps(SEED, EVENTS))
+    run_bounded(likes, settings)
+    counted = end_offsets(settings, settings.kafka.events_topic)
+    publish(settings, taps(SEED + 1, EVENTS))
+    partition = next(p for p, end in end_offsets(settings, settings.kafka.events_topic).items() if end > counted[p] + 5)
+    delete_before(settings, partition, counted[partition])
+    run_bounded(likes, settings)
+    counted = end_offsets(settings, settings.kafka.events_topic)
+    publish(settings, taps(SEED + 2, EVENTS))
+    delete_before(settings, partition, counted[partition] + 1)
+    line = refused(likes("job", "run", "--bounded", settings=settings))
+    assert f"has lost offsets {counted[partition]} to {counted[partition]} of partition {partition}" in line
+
+
+def test_verbs_that_need_a_count_say_so_before_the_first_one(settings: Settings, likes: Likes) -> None:
+    for verb in ("stop", "savepoint"):
+        assert "nothing has been counted yet" in refused(likes("job", verb, settings=settings))

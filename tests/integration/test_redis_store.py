@@ -6,6 +6,7 @@ import random
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -140,6 +141,16 @@ def test_forgetting_makes_a_miss_that_its_token_can_load(counts: RedisCounts) ->
     assert counts.read(1, ["v"]) == {"v": None}
     assert counts.load(1, {"v": [total("v")], "never counted": []}, token) == ()
     assert counts.read(1, ["v", "never counted"]) == {"v": [total("v")], "never counted": None}
+
+
+def test_clearing_removes_one_generation_and_no_other(counts: RedisCounts) -> None:
+    others = [replace(total("v"), version=Version(number, 1, 1).pack()) for number in (11, 2)]
+    fill(counts, *(total(f"v{number}") for number in range(2_500)))
+    for other in others:
+        counts.load(other.generation, {"v": [other]}, counts.forget(other.generation, ["v"]))
+    counts.clear(1)
+    assert set(counts.read(1, [f"v{number}" for number in range(2_500)]).values()) == {None}
+    assert [counts.read(other.generation, ["v"]) for other in others] == [{"v": [other]} for other in others]
 
 
 def test_scripts_survive_being_flushed_and_batches_being_cut(fresh_settings: FreshSettings) -> None:

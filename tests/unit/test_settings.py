@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,17 @@ def test_another_process_resolves_the_same_settings() -> None:
     }
     found = load_settings({}, flags=flags)
     assert load_settings(to_environment(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("environ", "message"),
+    [
+        ({"LIKES_CASSANDRA_REPLICATION": "dc1:3"}, "cassandra.replication: 'dc1:3'"),
+        ({"LIKES_CASSANDRA_REPLICATION": "dc1=3", "LIKES_CASSANDRA_CONSISTENCY": "ONE"}, "consistency ONE"),
+        ({"LIKES_JOB_RESTART_ATTEMPTS": "0"}, "restart_attempts"),
+        ({"LIKES_EVENTS_MAX_AHEAD_MS": str(1 << 43)}, "max_ahead_ms"),
+    ],
+)
+def test_what_would_go_wrong_later_stops_start_up(environ: dict[str, str], message: str) -> None:
+    with pytest.raises(SettingError, match=re.escape(message)):
+        load_settings(environ)

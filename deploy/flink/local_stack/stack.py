@@ -140,7 +140,8 @@ class Stack:
             yield
 
     def _own_entries(self) -> set[str]:
-        return {*self._services, LOGS, FLINK, RECORD_FILE, LOCK_FILE}
+        half_written = Path(RECORD_FILE).with_suffix(".new").name
+        return {*self._services, LOGS, FLINK, RECORD_FILE, half_written, LOCK_FILE}
 
     def _check_folder(self) -> None:
         if self.folder.is_dir():
