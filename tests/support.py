@@ -52,6 +52,7 @@ def cli_environment(stack: Stack, settings: Settings | None = None) -> dict[str,
     ours = {name for name in os.environ if name.startswith(ENV_PREFIX) and name != "LIKES_CACHE_DIR"}
     environment = {name: value for name, value in os.environ.items() if name not in ours | SERVICE_VARIABLES.keys()}
     environment[STACK_DIR_VARIABLE] = str(stack.folder)
+    environment.pop("PYFLINK_GATEWAY_DISABLED", None)  # set in this process once it has run Python functions
     # A test's job is short: a JVM that starts soon beats one that is fast later.
     environment.setdefault("JVM_ARGS", "-Xmx1g -XX:+UseSerialGC -XX:TieredStopAtLevel=1")
     return environment | (to_environment(settings) if settings else {})
