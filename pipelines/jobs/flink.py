@@ -170,7 +170,7 @@ def environment(options: Mapping[str, str], target: Target) -> TableEnvironment:
     if not target.embedded:
         # Left alone, PyFlink takes an environment of the Table API for a local one, and the cluster's task managers
         # would run our functions in this process, for as long as it lives.
-        os.environ["_python_worker_execution_mode"] = "process"
+        os.environ["_python_worker_execution_mode"] = "process"  # noqa: SIM112
     if target.embedded:
         # Beam logs a failing worker's whole trace; without a handler that would land on the terminal.
         logging.getLogger().addHandler(logging.FileHandler(target.log_dir / "python.log", encoding="utf-8"))
