@@ -28,6 +28,7 @@ from bench import check, machine
 from bench.fill import fill
 from bench.latency import Latencies, measure
 from connectors import kafka
+from connectors.cassandra import ensure_schema, open_session
 from deploy.flink.local_stack import Stack
 from deploy.flink.local_stack.paths import STACK_DIR_VARIABLE
 from pipelines.settings import Settings, load_settings, to_environment
@@ -129,6 +130,8 @@ class Bench:
         """Event to readable beside steady traffic, and the whole stack's memory in GB meanwhile."""
         settings = self.settings()
         kafka.ensure_topics(settings, 1)
+        with open_session(settings) as session:
+            ensure_schema(session, settings)  # it is read before the job has made it
         # Without a time of its own an event has the broker's; the model's would all be in the past.
         model = generate(ZIPF.model, 100_000_000, _SEED, start_ms=0, end_ms=1)
         lines = (line.value.replace(b'"event_time":', b'"model_time":') for line in model)
@@ -190,6 +193,7 @@ def main() -> None:
     parser.add_argument("--probes", type=int, default=600, help="in the latency figures; ten a second")
     parser.add_argument("--json", type=Path, help="also write the report here")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell started us in the background
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the stack is taken down
     described = machine.describe()
     print(json.dumps(described))
