@@ -167,13 +167,13 @@ def environment(options: Mapping[str, str], target: Target) -> TableEnvironment:
     os.environ.setdefault("JVM_ARGS", "-Xmx2g -Xmn1200m -XX:+UseParallelGC" if target.embedded else "-Xmx512m")
     for folder in (target.log_dir, target.scratch_dir):
         folder.mkdir(parents=True, exist_ok=True)
-    if not target.embedded:
-        # Left alone, PyFlink takes an environment of the Table API for a local one, and the cluster's task managers
-        # would run our functions in this process, for as long as it lives.
-        os.environ["_python_worker_execution_mode"] = "process"  # noqa: SIM112
     if target.embedded:
         # Beam logs a failing worker's whole trace; without a handler that would land on the terminal.
         logging.getLogger().addHandler(logging.FileHandler(target.log_dir / "python.log", encoding="utf-8"))
+    else:
+        # Left alone, PyFlink takes an environment of the Table API for a local one, and the cluster's task managers
+        # would run our functions in this process, for as long as it lives.
+        os.environ["_python_worker_execution_mode"] = "process"  # noqa: SIM112
     wanted = Configuration()
     for key, value in options.items():
         if value:

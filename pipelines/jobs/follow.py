@@ -6,6 +6,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyflink.java_gateway import get_gateway
 
 from connectors import kafka
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pipelines.settings import Settings
 
 _POLL_S = 0.25
+_RETRY_S = 1.0
 _REPORT_S = 5.0
 # By these words a writer says that another run has the generation, not only a newer attempt of its own.
 _OTHERS = ("belongs to", "lease was lost")
@@ -121,13 +123,16 @@ class Follower:
     def _stop_when_it_runs(self) -> str:
         folder = self._plan.folders.stops / self._plan.lease.owner
         folder.mkdir(parents=True, exist_ok=True)
+        patience = Patience()
         while True:
             try:
                 return self._stop_with_savepoint(folder)
-            except Exception as error:
-                if not type(error).__module__.startswith("py4j"):
-                    raise
-                self._tell(f"waiting      the last savepoint failed: {shorten(str(error))}")
+            except Py4JError as error:
+                cause = shorten(str(error))
+            self._tell(f"waiting      the last savepoint failed: {cause}")
+            if patience.is_over(cause, 0):
+                raise JobFailed(f"the last savepoint failed {patience.limit} times alike: {cause}", "run it again")
+            time.sleep(_RETRY_S)
             while not self._runs():
                 time.sleep(_POLL_S)
 
@@ -185,11 +190,9 @@ class Follower:
     def _ask_state(self) -> str:
         try:
             return str(self._client.get_job_status().result().name)
-        except Exception as error:
-            if not type(error).__module__.startswith("py4j"):
-                raise
+        except Py4JError as error:
             # Java answers, but not Flink: an embedded cluster goes with its job, whoever stopped that.
-            ended = self._end() if "Py4JJava" in type(error).__name__ else None
+            ended = self._end() if isinstance(error, Py4JJavaError) else None
             if ended is None:
                 raise self._lost(error) from None
             return ended
@@ -210,15 +213,11 @@ class Follower:
         return "FINISHED"
 
     def _cancel(self) -> None:
-        try:
+        with suppress(Py4JError):  # an embedded cluster may be gone before it has answered
             self._client.cancel().result()
-        except Exception as error:
-            # An embedded cluster may be gone before it has answered.
-            if not type(error).__module__.startswith("py4j"):
-                raise
 
     def _lost(self, error: Exception) -> JobFailed:
-        kind = shorten(str(error)) if "Py4JJava" in type(error).__name__ else "its process died"
+        kind = shorten(str(error)) if isinstance(error, Py4JJavaError) else "its process died"
         return JobFailed(f"the Flink process is gone: {kind}", "run it again; it resumes from its last checkpoint")
 
     def _cause(self) -> str:
