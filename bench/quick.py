@@ -160,8 +160,14 @@ def _tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def run(bench: Bench) -> list[dict[str, object]]:
-    """All figures, one row each."""
+def run(bench: Bench, *, rates: bool = True, latency: bool = True) -> list[dict[str, object]]:
+    """The figures, one row each.
+
+    Args:
+        bench: Where.
+        rates: Throughput and skew.
+        latency: Event to readable count, and memory.
+    """
     rows: list[dict[str, object]] = []
 
     def row(name: str, value: float, unit: str, floor: float | None) -> float:
@@ -169,20 +175,22 @@ def run(bench: Bench) -> list[dict[str, object]]:
         print(f"{name:<44} {value:>12,.2f} {unit:<10} {'' if floor is None else f'(floor {floor:,})'}", flush=True)
         return value
 
-    zipf = bench.fill(ZIPF)
-    stored = row("Zipf, both stores written", bench.rate(ZIPF, zipf, stores=True), "events/s", 40_000)
-    other = bench.again(zipf)
-    row("Zipf, without the stores", bench.rate(ZIPF, other, stores=False), "events/s", 60_000)
-    viral = row("all on one video", bench.rate(VIRAL, bench.fill(VIRAL), stores=True), "events/s", None)
-    row("one video over Zipf", viral / stored, "ratio", 0.8)
-    mixed = row(
-        "Zipf from three regions, both stores", bench.rate(MIXED, bench.fill(MIXED), stores=True), "events/s", None
-    )
-    row("three regions over one", mixed / stored, "ratio", None)
-    latencies, memory = bench.latency()
-    row("event to readable, median", latencies.quantile(0.5), "s", 5)
-    row("event to readable, p99", latencies.quantile(0.99), "s", 8)
-    row("whole stack and job, resident", memory, "GB", 6)
+    if rates:
+        zipf = bench.fill(ZIPF)
+        stored = row("Zipf, both stores written", bench.rate(ZIPF, zipf, stores=True), "events/s", 40_000)
+        other = bench.again(zipf)
+        row("Zipf, without the stores", bench.rate(ZIPF, other, stores=False), "events/s", 60_000)
+        viral = row("all on one video", bench.rate(VIRAL, bench.fill(VIRAL), stores=True), "events/s", None)
+        row("one video over Zipf", viral / stored, "ratio", 0.8)
+        mixed = row(
+            "Zipf from three regions, both stores", bench.rate(MIXED, bench.fill(MIXED), stores=True), "events/s", None
+        )
+        row("three regions over one", mixed / stored, "ratio", None)
+    if latency:
+        latencies, memory = bench.latency()
+        row("event to readable, median", latencies.quantile(0.5), "s", 5)
+        row("event to readable, p99", latencies.quantile(0.99), "s", 8)
+        row("whole stack and job, resident", memory, "GB", 6)
     return rows
 
 
@@ -191,6 +199,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", type=int, default=4_000_000, help="in each log")
     parser.add_argument("--probes", type=int, default=600, help="in the latency figures; ten a second")
+    parser.add_argument("--only", choices=("rates", "latency"), help="half of it")
     parser.add_argument("--json", type=Path, help="also write the report here")
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell started us in the background
@@ -201,7 +210,11 @@ def main() -> None:
         stack = Stack(Path(folder) / "stack")
         try:
             stack.up(_tell)
-            rows = run(Bench(stack, arguments.events, arguments.probes))
+            rows = run(
+                Bench(stack, arguments.events, arguments.probes),
+                rates=arguments.only != "latency",
+                latency=arguments.only != "rates",
+            )
         finally:
             stack.down(purge=True)
     if arguments.json:
