@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors.cassandra import Pointer, open_session
+from connectors.cassandra import Pointer, has_schema, open_session
 from pipelines.domain.version import GENERATION_BITS
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 LIVE = "live"
 Generation = Annotated[str, typer.Option(help="A generation's number, or the live one.", metavar="N|live")]
-_TABLE = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ? AND table_name = 'content_stats'"
 
 
 def parse_generation(text: str) -> int | None:
@@ -47,7 +46,7 @@ def counted(settings: Settings, wanted: int | None) -> Iterator[tuple[CassandraS
         ServiceUnavailable: Cassandra does not answer, after retries.
     """
     with open_session(settings) as session:
-        if not session.rows(_TABLE, (session.keyspace,)):
+        if not has_schema(session, settings):
             yield None
             return
         generation = Pointer(session).read() if wanted is None else wanted

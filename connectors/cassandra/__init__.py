@@ -2,7 +2,7 @@
 
 from connectors.cassandra.control import Fences, Generation, Generations, Pointer
 from connectors.cassandra.leases import Lease, Leases
-from connectors.cassandra.schema import ensure_schema
+from connectors.cassandra.schema import ensure_schema, has_schema
 from connectors.cassandra.session import CassandraSession, connect, open_session
 from connectors.cassandra.stats import ContentStats
 from connectors.cassandra.user_likes import UserLike, UserLikes
@@ -20,5 +20,6 @@ __all__ = [
     "UserLikes",
     "connect",
     "ensure_schema",
+    "has_schema",
     "open_session",
 ]

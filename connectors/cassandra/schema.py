@@ -28,9 +28,14 @@ def ensure_schema(session: CassandraSession, settings: Settings) -> None:
     Raises:
         ServiceUnavailable: Cassandra does not answer, or its nodes do not agree on the schema in time.
     """
-    statements = _statements(settings)
-    if not _declared(statements) <= _tables(session):
+    if not has_schema(session, settings):
+        statements = _statements(settings)
         insist(settings.retry, session.service, (*TRANSIENT, *_RACES), lambda: _create(session, statements))
+
+
+def has_schema(session: CassandraSession, settings: Settings) -> bool:
+    """Whether every table is there. Creates nothing. Raises ServiceUnavailable."""
+    return _declared(_statements(settings)) <= _tables(session)
 
 
 def _create(session: CassandraSession, statements: tuple[str, ...]) -> None:

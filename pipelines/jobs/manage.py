@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from connectors import kafka
-from connectors.cassandra import Fences, Generations, Leases, Pointer, ensure_schema, open_session
+from connectors.cassandra import Fences, Generations, Leases, Pointer, has_schema, open_session
 from connectors.store import lease_name
 from pipelines.errors import JobFailed, Refused, ServiceUnavailable
 from pipelines.jobs.names import group_of, state_folders
@@ -54,14 +54,15 @@ class JobInfo:
 
 
 def list_jobs(settings: Settings) -> list[JobInfo]:
-    """Every generation's job, newest generation last, then `user-likes`.
+    """Every generation's job, newest generation last, then `user-likes`. Creates nothing.
 
     Raises:
         ServiceUnavailable: Cassandra or Kafka does not answer.
         SettingError: There is no topic.
     """
     with open_session(settings) as session:
-        ensure_schema(session, settings)
+        if not has_schema(session, settings):
+            return []
         live = Pointer(session).read()
         known = Generations(session).all()
         found = [_info(settings, session, "like-counts", g.generation, _identity(g.rules), live) for g in known]
@@ -101,8 +102,8 @@ def stop(settings: Settings, generation: int | None, *, with_savepoint: bool) ->
         else:
             rest.cancel(job.job_id)
         _await_end(rest, job)
-        name = _lease_of(settings, session, generation)
-        held = Leases(session).read(name)
+        number = generation if generation is not None else Pointer(session).read() or 0
+        held = Leases(session).read(lease_name(number))
         if held is not None and held.pid == 0:  # a local run gives its own lease up
             Leases(session).release(held)
     return path
@@ -142,7 +143,8 @@ def _await_end(rest: FlinkRest, job: FlinkJob) -> None:
 def _running(
     settings: Settings, session: CassandraSession, generation: int | None
 ) -> tuple[FlinkRest, FlinkJob, StateFolders]:
-    ensure_schema(session, settings)
+    if not has_schema(session, settings):
+        raise Refused("nothing has been counted yet", "see `likes job list`")
     number = Pointer(session).read() if generation is None else generation
     known = next((g for g in Generations(session).all() if g.generation == number), None)
     if number is None or known is None:
@@ -155,15 +157,9 @@ def _running(
     return FlinkRest(held.job), job, state_folders(settings, "like-counts", number, _identity(known.rules))
 
 
-def _lease_of(_settings: Settings, session: CassandraSession, generation: int | None) -> str:
-    return lease_name(generation if generation is not None else Pointer(session).read() or 0)
-
-
 def _job(held: Lease | None) -> FlinkJob | None:
-    """The Flink job of a lease; the owner's name is part of the job's."""
-    if held is None:
-        return None
-    return FlinkRest(held.job).find(f"{held.name} {held.owner[:8]}")
+    """The Flink job of a lease, whose owner is the job's id."""
+    return None if held is None else FlinkRest(held.job).find(held.owner)
 
 
 def _info(

@@ -45,11 +45,13 @@ class Counting:
     Fields:
         generation: Its number.
         identity: Unique to its creation, so that saved state of another Cassandra is never taken for its own.
+        rules: What it counts by, as recorded.
         is_new: Whether this start created it.
     """
 
     generation: int
     identity: str
+    rules: str
     is_new: bool
 
 
@@ -59,7 +61,7 @@ def live_counting(generations: Generations, pointer: Pointer) -> Counting | None
     if live is None:
         return None
     rules = next(known.rules for known in generations.all() if known.generation == live)
-    return Counting(live, json.loads(rules)["id"], is_new=False)
+    return Counting(live, json.loads(rules)["id"], rules, is_new=False)
 
 
 def choose_generation(settings: Settings, session: CassandraSession, *, new: bool, now_ms: int) -> Counting:
@@ -75,19 +77,19 @@ def choose_generation(settings: Settings, session: CassandraSession, *, new: boo
     generations, pointer = Generations(session), Pointer(session)
     live = live_counting(generations, pointer)
     if live is not None and not new:
-        recorded = next(known.rules for known in generations.all() if known.generation == live.generation)
-        _check_rules(live.generation, json.loads(recorded), settings.events)
-        _record_regions(generations, live, recorded, settings.events)
+        _check_rules(live, settings.events)
+        _record_regions(generations, live, settings.events)
         return live
     identity = uuid.uuid4().hex[:12]
     rules = {"id": identity, **settings.events.model_dump(include={"regions", "home_region"})}
-    created = generations.create_next(json.dumps(rules), now_ms)
+    text = json.dumps(rules)
+    created = generations.create_next(text, now_ms)
     _clear_cache(settings, created)
     if live is None and not pointer.compare_and_set(None, created):
         return choose_generation(settings, session, new=new, now_ms=now_ms)
     if live is not None and not Fences(session).read(live.generation).saver:
         pointer.compare_and_set(live.generation, created)
-    return Counting(created, identity, is_new=True)
+    return Counting(created, identity, text, is_new=True)
 
 
 def _clear_cache(settings: Settings, generation: int) -> None:
@@ -99,27 +101,28 @@ def _clear_cache(settings: Settings, generation: int) -> None:
         counts.close()
 
 
-def _record_regions(generations: Generations, live: Counting, recorded: str, rules: EventSettings) -> None:
+def _record_regions(generations: Generations, live: Counting, rules: EventSettings) -> None:
     """Write down the regions that were appended, before a register holds one."""
-    known = json.loads(recorded)
+    known = json.loads(live.rules)
     if len(rules.regions) > len(known["regions"]):
         longer = json.dumps({**known, "regions": list(rules.regions)})
-        if not generations.replace_rules(live.generation, recorded, longer):
+        if not generations.replace_rules(live.generation, live.rules, longer):
             raise Refused("another start changed events.regions at the same time", "start again")
 
 
-def _check_rules(generation: int, recorded: Mapping[str, object], rules: EventSettings) -> None:
+def _check_rules(live: Counting, rules: EventSettings) -> None:
     """Refuse settings under which the stored registers would mean something else."""
+    recorded = json.loads(live.rules)
     regions = recorded.get("regions", [])
     if isinstance(regions, list) and list(rules.regions[: len(regions)]) != regions:
         raise Refused(
-            f"events.regions does not begin with {','.join(regions)}, by which generation {generation} is counted",
+            f"events.regions does not begin with {','.join(regions)}, by which generation {live.generation} is counted",
             "only append to the list, or count a new generation (--generation new)",
         )
     home = recorded.get("home_region", rules.home_region)
     if home != rules.home_region:
         raise Refused(
-            f"events.home_region is {rules.home_region}, but generation {generation} is counted with {home}",
+            f"events.home_region is {rules.home_region}, but generation {live.generation} is counted with {home}",
             "set it back, or count a new generation (--generation new)",
         )
 

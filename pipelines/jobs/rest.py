@@ -30,13 +30,11 @@ class FlinkJob:
         job_id: Flink's id.
         name: Its name.
         state: RUNNING, RESTARTING, FINISHED, CANCELED, FAILED, …
-        started_ms: Milliseconds since the epoch.
     """
 
     job_id: str
     name: str
     state: str
-    started_ms: int
 
 
 class FlinkRest:
@@ -53,11 +51,11 @@ class FlinkRest:
     def jobs(self) -> list[FlinkJob]:
         """All jobs that the cluster remembers. Raises ServiceUnavailable."""
         found = self._ask("GET", "/jobs/overview")["jobs"]
-        return [FlinkJob(job["jid"], job["name"], job["state"], job["start-time"]) for job in found]
+        return [FlinkJob(job["jid"], job["name"], job["state"]) for job in found]
 
-    def find(self, name: str) -> FlinkJob | None:
-        """The newest job of that name. Raises ServiceUnavailable."""
-        return max((job for job in self.jobs() if job.name == name), key=lambda job: job.started_ms, default=None)
+    def find(self, job_id: str) -> FlinkJob | None:
+        """A job, None where the cluster does not remember it. Raises ServiceUnavailable."""
+        return next((job for job in self.jobs() if job.job_id == job_id), None)
 
     def state(self, job_id: str) -> str:
         """The job's state. Raises ServiceUnavailable."""

@@ -28,6 +28,8 @@ TOUCHED = "touched_events"
 NOBODY = "\1"
 """What the user of a touch begins with."""
 _NOBODY = f"U&'\\{ord(NOBODY):04X}'"
+IS_TOUCH = f"SUBSTRING(user_id, 1, 1) = {_NOBODY}"
+"""Whether a row is a touch."""
 
 
 def touch(env: TableEnvironment, rules: EventSettings) -> None:
@@ -45,10 +47,6 @@ FROM {CHECKED} CROSS JOIN UNNEST(
 ) AS rows_of_event (row_user, row_register)
 WHERE reason IS NULL""",
     )
-
-
-IS_TOUCH = f"SUBSTRING(user_id, 1, 1) = {_NOBODY}"
-"""Whether a row is a touch."""
 
 
 def _touch(region: str) -> str:
