@@ -1,13 +1,14 @@
 r"""Validate: every record becomes either a packed register or a reason, just as `pipelines.domain.events.parse` says.
 
-All of it runs in the JVM. A record takes one of three ways, each exact, the first by far the quickest:
+All of it runs in the JVM. A record takes one of four ways, each exact, the first by far the quickest:
 
-1. *plain*: one regular expression proves that the text is a flat JSON object of ASCII strings without escapes, numbers
+1. *usual*: see `pipelines.steps.usual`.
+2. *plain*: one regular expression proves that the text is a flat JSON object of ASCII strings without escapes, numbers
    and words. Then a field's value is what follows its name; no string can hide a quote.
-2. *canonical*: any other text that is strictly one JSON object is cut down by `JSON_QUERY` to the fields that we know,
+3. *canonical*: any other text that is strictly one JSON object is cut down by `JSON_QUERY` to the fields that we know,
    which also drops nested strangers, decodes escapes and lets the last of equal names win. Often the result is flat,
    and is read the same way.
-3. *nested*: what still has escapes or nesting is asked field by field.
+4. *nested*: what still has escapes or nesting is asked field by field.
 
 "Strictly one": Jackson, below `IS JSON`, ignores what follows the first value. Text that is JSON both inside `[…]` and
 inside `{"d":…}` has nothing after it: a rest would have to start with `,` and be an element here and a member there.
@@ -23,7 +24,7 @@ from pipelines.domain.events import EARLIEST_EVENT_TIME_MS, MAX_ID_CHARACTERS
 from pipelines.domain.register import REACTION_OF_ACTION, REACTION_SHIFT, TIME_SHIFT
 from pipelines.domain.strict_json import HALF_PAIR, MAX_EXPONENT_DIGITS, MAX_NAME_UTF16_UNITS, MAX_NUMBER_CHARACTERS
 from pipelines.steps import sql
-from pipelines.steps.read import LIKE_EVENTS
+from pipelines.steps.usual import ASCII, FIELDS, NUMBER, USUAL, usual
 
 if TYPE_CHECKING:
     from pyflink.table import TableEnvironment
@@ -33,18 +34,14 @@ if TYPE_CHECKING:
 CHECKED = "checked_events"
 
 _SPACE = r"[ \t\r\n]*+"
-_NUMBER = r"-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?(?:[eE][+-]?[0-9]{1,3})?"
 
 
 def _object_of(string: str) -> str:
-    member = f"{_SPACE}{string}{_SPACE}:{_SPACE}(?:{string}|{_NUMBER}|true|false|null){_SPACE}"
+    member = f"{_SPACE}{string}{_SPACE}:{_SPACE}(?:{string}|{NUMBER}|true|false|null){_SPACE}"
     return rf"\A{_SPACE}\{{(?:{member}(?:,(?=[^}}])|(?=\}}))){{1,32}}+\}}{_SPACE}\z"
 
 
-# Every printable ASCII character but quote and backslash, one by one: Java looks single characters up in a table, and
-# asks ranges one after the other.
-_ASCII = "".join(rf"\x{code:02x}" for code in range(0x20, 0x7F) if chr(code) not in '"\\')
-PLAIN = _object_of(f'"[{_ASCII}]*+"')
+PLAIN = _object_of(f'"{ASCII}*"')
 FLAT = _object_of(r'"[^"\\\x00-\x1f\x7f-\x9f]*+"')
 # A number outside strings that Jackson takes or refuses depending on where it lies.
 LONG_NUMBER = rf"[-+.0-9eE]{{{MAX_NUMBER_CHARACTERS + 1}}}|[eE][-+]?[0-9]{{{MAX_EXPONENT_DIGITS + 1}}}"
@@ -52,7 +49,6 @@ LONG_NUMBER = rf"[-+.0-9eE]{{{MAX_NUMBER_CHARACTERS + 1}}}|[eE][-+]?[0-9]{{{MAX_
 EXPONENT = r"(?<=[0-9])(?<!\\u[0-9a-fA-F]{0,2}[0-9])[eE][-+]?[0-9]+"
 CONTROL = r"[\x00-\x1f\x7f-\x9f]"
 INTEGER = r"\A-?(?:0|[1-9][0-9]*+)\z"
-FIELDS = ("content_id", "video_id", "user_id", "action", "event_time", "region")
 _KNOWN = '$["' + '","'.join(FIELDS) + '"]'
 _REPLACEMENT, _NUL, _BOM = r"U&'\FFFD'", r"U&'\0000'", r"U&'\FEFF'"
 # The text without a leading byte order mark. Only the slower ways ask for it.
@@ -66,35 +62,36 @@ def validate(env: TableEnvironment, rules: EventSettings) -> None:
     are not UTF-8 replaced) and `broker_ms` BIGINT; then `reason` STRING, and where that is NULL `content_id`,
     `user_id` STRING and `register` BIGINT, which elsewhere mean nothing.
     """
-    origin = "`value`, topic, `partition`, `offset`, broker_time"
-    text = sql.once("DECODE(`value`, 'UTF-8')")
-    sql.view(env, "decoded_events", f"SELECT {origin}, {text} AS text FROM {LIKE_EVENTS}")
-    sql.view(env, "plain_events", f"SELECT {origin}, text, {sql.once(_is(PLAIN, 'text'))} AS plain FROM decoded_events")
+    usual(env, rules)
+    origin = "`value`, topic, `partition`, `offset`, text, broker_ms, found, usual"
+    # Where the record is usual, the columns from here on are NULL, or of no meaning and cheap.
+    plain = sql.once(f"CASE WHEN usual IS NULL THEN {_is(PLAIN, 'text')} END")
+    sql.view(env, "plain_events", f"SELECT {origin}, {plain} AS plain FROM {USUAL}")
     canonical = f"JSON_QUERY({_BODY}, {sql.literal(_KNOWN)})"
     sql.view(
         env,
         "shaped_events",
-        f"""SELECT {origin}, text,
-    CASE WHEN plain THEN text ELSE {canonical} END AS document,
-    {sql.once(f"plain IS TRUE OR {_is(FLAT, canonical)} IS TRUE")} AS flat,
-    plain IS NOT TRUE AND {_is(EXPONENT, "text")} AS exponents,
-    CASE WHEN plain AND {_is_surely_small(rules)} THEN NULL ELSE {_malformed(rules)} END AS malformed
+        f"""SELECT {origin},
+    CASE WHEN usual IS NOT NULL THEN NULL WHEN plain THEN text ELSE {canonical} END AS document,
+    {sql.once(f"usual IS NOT NULL OR plain IS TRUE OR {_is(FLAT, canonical)} IS TRUE")} AS flat,
+    usual IS NULL AND plain IS NOT TRUE AND {_is(EXPONENT, "text")} AS exponents,
+    CASE WHEN usual IS NOT NULL OR (plain AND {_is_surely_small(rules)}) THEN NULL
+        ELSE {_malformed(rules)} END AS malformed
 FROM plain_events""",
     )
     tokens = [f"{_token(name)} AS {name}_token" for name in FIELDS]
-    columns = ",\n    ".join([f"{origin}, text, {sql.once('flat')} AS flat, exponents, malformed", *tokens])
+    columns = ",\n    ".join([f"{origin}, {sql.once('flat')} AS flat, exponents, malformed", *tokens])
     sql.view(env, "found_events", f"SELECT {columns}\nFROM shaped_events")
     sql.view(
         env,
         "read_events",
-        f"""SELECT {origin}, text, {sql.once("flat")} AS flat, malformed,
+        f"""SELECT {origin}, {sql.once("flat")} AS flat, malformed,
     COALESCE({_last("content_id")}, {_last("video_id")}) AS content_json,
     {_string(f"COALESCE({_last('content_id')}, {_last('video_id')})")} AS content_id,
     {_last("content_id")} <> {_last("video_id")} AND {_either_is_string()} AS conflicting,
     {_last("user_id")} AS user_json, {_string("user_id_token")} AS user_id,
     {_last("action")} AS action_json, {_reaction("action_token")} AS reaction,
     {_region_code(rules)} AS region_code,
-    EXTRACT(EPOCH FROM broker_time) * 1000 + EXTRACT(MILLISECOND FROM broker_time) AS broker_ms,
     {_event_time()} AS event_time_json,
     CASE WHEN {_is(INTEGER, _event_time())} THEN TRY_CAST(event_time_token AS BIGINT) END AS event_ms
 FROM found_events""",
@@ -102,9 +99,13 @@ FROM found_events""",
     sql.view(
         env,
         CHECKED,
-        f"""SELECT `value`, topic, `partition`, `offset`, text, broker_ms, content_id, user_id,
-    COALESCE(malformed, {_reason(rules)}) AS reason,
-    COALESCE(event_ms, broker_ms) * {1 << TIME_SHIFT} + reaction * {1 << REACTION_SHIFT} + region_code AS register
+        f"""SELECT `value`, topic, `partition`, `offset`, text, broker_ms,
+    CASE WHEN usual IS NULL THEN content_id ELSE found[1] END AS content_id,
+    CASE WHEN usual IS NULL THEN user_id ELSE found[2] END AS user_id,
+    CASE WHEN usual IS NULL THEN COALESCE(malformed, {_reason(rules)}) END AS reason,
+    COALESCE(
+        usual, COALESCE(event_ms, broker_ms) * {1 << TIME_SHIFT} + reaction * {1 << REACTION_SHIFT} + region_code
+    ) AS register
 FROM read_events""",
     )
 

@@ -20,6 +20,9 @@ _VALUES = (
     '"3e5"', '"\\"3e5"', '"\\u00e9"', '"\\u001e5"', '"\\\\\\"1e1\\""', '"1e9999999999"',
     f'"{"1" * 1001}"', f'{{"{"1" * 1001}":1}}',
     '{"b":[1e3]}', '{"event_time":1e0}', '{"a":1,"b":2}', '{"b":2,"a":1}',
+    '"action"', '"video_id"', '"event_time"', '"region"', f'"{FIRST_MS}"', '"1 "', '"x":', '"}"',
+    '"," : "', '" "', '"1,"', str(FIRST_MS // 10), str(FIRST_MS * 10), f"0{FIRST_MS // 10}",
+    f'"{"x" * 65}"', f'"{"x" * 256}"', f'"{"x" * 257}"',
     "{}", '{"user_id":"x"}', '[1,{"action":"LIKE"}]', "[]", "",
 )  # fmt: skip
 _NAMES = (
@@ -61,12 +64,17 @@ def huge_values(limit_bytes: int) -> list[bytes | None]:
 
 
 def _value(rng: random.Random) -> bytes:
-    members = _good_members(rng)
-    for _ in range(rng.choice((0, 1, 1, 2))):
+    in_order = rng.random() < 0.5
+    members = _good_members(rng, in_order=in_order)
+    for _ in range(rng.choice((0, 0, 0, 1) if in_order else (0, 1, 1, 2))):
         _damage(rng, members)
-    spaces = _SPACE if rng.random() < 0.1 else _SPACE[:7]
-    text = "{" + ",".join(":".join(_spaced(rng, part, spaces) for part in member) for member in members) + "}"
-    if rng.random() < 0.12:
+    if in_order:
+        comma, colon = rng.choice((*(((",", ":"), (", ", ": ")) * 3), (",  ", ":"), (" ,", " :")))
+        text = "{" + comma.join(colon.join(member) for member in members) + "}"
+    else:
+        spaces = _SPACE if rng.random() < 0.1 else _SPACE[:7]
+        text = "{" + ",".join(":".join(_spaced(rng, part, spaces) for part in member) for member in members) + "}"
+    if rng.random() < (0.04 if in_order else 0.12):
         text = rng.choice((*_BEFORE, "")) + text + rng.choice((*_AFTER, ""))
     if rng.random() < 0.08:
         at = rng.randrange(len(text))
@@ -82,7 +90,7 @@ def _spaced(rng: random.Random, token: str, spaces: Sequence[str]) -> str:
     return rng.choice(spaces) + token + rng.choice(spaces)
 
 
-def _good_members(rng: random.Random) -> list[tuple[str, str]]:
+def _good_members(rng: random.Random, *, in_order: bool) -> list[tuple[str, str]]:
     members = [
         (rng.choice(('"content_id"', '"video_id"')), f'"v{rng.randrange(5)}"'),
         ('"user_id"', f'"u{rng.randrange(9)}"'),
@@ -92,7 +100,10 @@ def _good_members(rng: random.Random) -> list[tuple[str, str]]:
         members.append(('"event_time"', str(FIRST_MS - rng.randrange(10**6))))
     if rng.random() < 0.5:
         members.append(('"region"', rng.choice(('"us"', '"eu"', '"ap"', "null"))))
-    rng.shuffle(members)
+    for _ in range(rng.choice((0, 0, 0, 0, 1, 9))):
+        members.insert(rng.randint(0, len(members)), (rng.choice(_NAMES[6:9]), rng.choice(_VALUES)))
+    if not in_order:
+        rng.shuffle(members)
     return members
 
 

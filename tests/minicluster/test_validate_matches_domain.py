@@ -12,6 +12,7 @@ from pipelines.domain.counting import Record
 from pipelines.domain.events import REASONS, LikeEvent, Rules, parse
 from pipelines.jobs.saved_state import StateFolders
 from pipelines.settings import EventSettings
+from pipelines.steps.usual import USUAL
 from pipelines.steps.validate import CHECKED, validate
 from schemas import golden_events
 from tests.minicluster.fuzz import hostile_values, huge_values
@@ -27,7 +28,7 @@ def test_every_record(cluster: MiniCluster, folders: StateFolders, tmp_path: Pat
     golden = [*golden_events("valid"), *golden_events("invalid")]
     values: list[tuple[bytes | None, int]] = [(event.value, event.timestamp_ms) for event in golden]
     values += [(value, FIRST_MS) for value in huge_values(SETTINGS.max_record_bytes)]
-    values += [(value, FIRST_MS + 7) for value in hostile_values(random.Random(1), 3_000)]
+    values += [(value, FIRST_MS + 7) for value in hostile_values(random.Random(1), 6_000)]
     (tmp_path / "log").mkdir()
     log = [Record("like-events", 0, offset, timestamp_ms, value) for offset, (value, timestamp_ms) in enumerate(values)]
     write_log(tmp_path / "log" / "0.json", log)
@@ -47,9 +48,12 @@ def test_every_record(cluster: MiniCluster, folders: StateFolders, tmp_path: Pat
             wrong.append(f"{record.value!r:.300}\n  domain {expected}\n  plan   {found}")
     assert not wrong, f"{len(wrong)} of {len(log)}:\n" + "\n".join(wrong[:10])
     assert len(said) == len(log)
+    with env.sql_query(f"SELECT `offset` FROM {USUAL} WHERE usual IS NOT NULL").execute().collect() as rows:
+        usual = {row[0] for row in rows}
     # The log is worth reading only if it has everything in it.
     reasons = Counter(row[0] for row in said.values())
     assert reasons.keys() == {None, *REASONS}
+    assert len(log) / 10 < len(usual) < reasons[None]
     assert reasons[None] > len(log) / 4
 
 
