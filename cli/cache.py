@@ -6,7 +6,7 @@ import json
 
 import typer
 
-from cli.common import Json, settings_from_process, tell
+from cli.common import Json, settings_from_process
 from cli.generation import LIVE, Generation, counted, parse_generation
 from cli.progress import Tally
 from connectors.cassandra import ContentStats
@@ -28,9 +28,7 @@ def rebuild(*, generation: Generation = LIVE, as_json: Json = False) -> None:
     settings = settings_from_process()
     contents, number = 0, wanted
     with counted(settings, wanted) as place:
-        if place is None:
-            tell("nothing has been counted yet")
-        else:
+        if place is not None:
             session, number = place
             counts = RedisCounts(settings)
             try:

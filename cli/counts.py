@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -14,6 +13,7 @@ from cli.common import Json, settings_from_process
 from cli.generation import LIVE, Generation, counted, parse_generation
 from cli.lines import STANDARD
 from cli.tables import print_table
+from cli.times import iso
 from connectors.cassandra import ContentStats
 from connectors.redis import RedisCounts
 from pipelines.domain.counter import summed
@@ -78,10 +78,10 @@ def entry(
         "likes": None if totals is None else total.pn.likes,
         "dislikes": None if totals is None else total.pn.dislikes,
         "version": total.version,
-        "as_of": _iso(total.as_of_ms),
+        "as_of": iso(total.as_of_ms),
         "known": bool(totals),
         "regions": {
-            region.region: {**asdict(region.pn), "version": region.version, "as_of": _iso(region.as_of_ms)}
+            region.region: {**asdict(region.pn), "version": region.version, "as_of": iso(region.as_of_ms)}
             for region in sorted(totals or (), key=lambda region: region.region)
         },
         "source": source,
@@ -138,17 +138,10 @@ def _is_text(content_id: str) -> bool:
     return True
 
 
-def _iso(time_ms: int) -> str | None:
-    if not time_ms:
-        return None
-    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=time_ms)
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 def _row(content_id: str, totals: Sequence[RegionTotal] | None) -> tuple[object, ...]:
     if totals is None:
         return content_id, "missing", "missing", "", ""
     total = summed(totals)
     regions = sorted((region.region, region.pn) for region in totals)
     parts = " · ".join(f"{name} {pn.likes} {pn.dislikes}" for name, pn in regions)
-    return content_id, total.pn.likes, total.pn.dislikes, _iso(total.as_of_ms) or "not known", parts
+    return content_id, total.pn.likes, total.pn.dislikes, iso(total.as_of_ms) or "not known", parts

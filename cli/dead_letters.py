@@ -52,7 +52,10 @@ def list_letters(
     summary: Annotated[bool, typer.Option("--summary", help="Only how many there are, by reason.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show the dead letters up to the topic's present end, each once, in the order of their timestamps."""
+    """Show the dead letters up to the topic's present end, each once, in the order of their timestamps.
+
+    Those that a replay has dealt with are among them: the topic is a log too.
+    """
     if reason is not None and reason not in REASONS:
         raise typer.BadParameter(f"{reason!r} is none of {', '.join(REASONS)}", param_hint="--reason")
     passed = Passed()
@@ -95,7 +98,8 @@ def replay(
     publish the original bytes of those that are valid by now, and stop at the first that is not.
 
     An event without event_time is given the time of its first arrival, so that it does not beat what its user did
-    since. Publishing an event again never changes a count, so an interrupted replay may simply be repeated.
+    since. Publishing an event again never changes a count, so an interrupted replay may simply be repeated; and where
+    a dead letter is left, the next replay comes again to those after it in its partition of the topic.
 
     The exit code is 6 if a dead letter was left.
     """

@@ -7,16 +7,16 @@ from dataclasses import asdict
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from cli.common import Json, settings_from_process, tell
-from pipelines.jobs.manage import list_jobs, savepoint, stop
+from cli.tables import print_table
+from pipelines.jobs.manage import JobInfo, list_jobs, savepoint, stop
 from pipelines.jobs.offsets import parse_position
-from pipelines.jobs.plan import Request
+from pipelines.jobs.plan import Pipeline, Request
 from pipelines.jobs.run import run
 
 Generation = Annotated[int | None, typer.Option(min=1, help="Default: the live generation.")]
+PipelineOption = Annotated[Pipeline, typer.Option("--pipeline", help="The counts, or each user's own reactions.")]
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 
@@ -40,12 +40,12 @@ def run_job(
     target: Annotated[
         Literal["local", "cluster"], typer.Option(help="The embedded MiniCluster, or the cluster at job.flink_rest.")
     ] = "local",
-    pipeline: Annotated[
-        Literal["like-counts", "user-likes"], typer.Option(help="The counts, or each user's own reactions.")
-    ] = "like-counts",
+    pipeline: PipelineOption = "like-counts",
     as_json: Json = False,
 ) -> None:
     """Count. Resumes the generation's latest checkpoint; without one it starts from offset 0 of every partition."""
+    if pipeline == "user-likes" and generation == "new":
+        raise typer.BadParameter("user-likes has no generations", param_hint="--generation")
     flags = {} if parallelism is None else {"job": {"parallelism": parallelism}}
     end = parse_position(to) if to and to != "latest" else None
     request = Request(
@@ -68,19 +68,16 @@ def list_running(*, as_json: Json = False) -> None:
     if as_json:
         typer.echo(json.dumps([asdict(info) for info in found]))
         return
-    table = Table("pipeline", "generation", "state", "counted", "lag", "UI", "saved state", box=None, pad_edge=False)
-    for info in found:
-        number = "" if info.generation is None else f"{info.generation}{' (live)' if info.live else ''}"
-        table.add_row(
-            info.pipeline, number, info.state, f"{info.counted:,}", f"{info.lag:,}", info.rest_url, info.saved
-        )
-    Console().print(table)
+    columns = ("pipeline", "generation", "state", "counted", "lag", "UI", "saved state")
+    print_table(columns, (_row(info) for info in found), right=frozenset({"counted", "lag"}))
 
 
 @app.command("savepoint", epilog="Example: likes job savepoint")
-def take_savepoint(*, generation: Generation = None, as_json: Json = False) -> None:
+def take_savepoint(
+    *, pipeline: PipelineOption = "like-counts", generation: Generation = None, as_json: Json = False
+) -> None:
     """Save the state of the running job to a place that nothing deletes; the job goes on."""
-    path = savepoint(settings_from_process(), generation)
+    path = savepoint(settings_from_process(), pipeline, generation)
     typer.echo(json.dumps({"savepoint": path}) if as_json else path)
 
 
@@ -88,12 +85,18 @@ def take_savepoint(*, generation: Generation = None, as_json: Json = False) -> N
 def stop_job(
     *,
     with_savepoint: Annotated[bool, typer.Option("--savepoint", help="Save its state at the very end first.")] = False,
+    pipeline: PipelineOption = "like-counts",
     generation: Generation = None,
     as_json: Json = False,
 ) -> None:
     """Stop the running job. The next run resumes from its savepoint, or without one from its last checkpoint."""
-    path = stop(settings_from_process(), generation, with_savepoint=with_savepoint)
+    path = stop(settings_from_process(), pipeline, generation, with_savepoint=with_savepoint)
     if as_json:
         typer.echo(json.dumps({"stopped": True, "savepoint": path}))
     else:
         typer.echo(f"stopped; state in {path}" if path else "stopped; the last checkpoint stays")
+
+
+def _row(info: JobInfo) -> tuple[object, ...]:
+    number = "" if info.generation is None else f"{info.generation}{' (live)' if info.live else ''}"
+    return info.pipeline, number, info.state, f"{info.counted:,}", f"{info.lag:,}", info.rest_url, info.saved

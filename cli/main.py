@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
-from pipelines.errors import LikesError
+from pipelines.errors import LikesError, of_file_system
 
 if TYPE_CHECKING:
     from typer._click import Command, Context  # typer's annotations name its own copy of click
@@ -59,6 +59,7 @@ VERBS = (
     Verb("events", "cli.events:app", "Publish events: a file, a traffic model or a real reaction log."),
     Verb("job", "cli.job:app", "Run, list, save and stop the counting job."),
     Verb("counts", "cli.counts:counts", "Read the counts of some contents."),
+    Verb("reactions", "cli.reactions:reactions", "Read what one user thinks of which contents."),
     Verb("dead-letters", "cli.dead_letters:app", "Look at rejected events and replay them."),
     Verb("cache", "cli.cache:app", "Rebuild the cache from the system of record."),
 )
@@ -132,8 +133,9 @@ def invoke(arguments: list[str], *, debug: bool) -> int:
     except BrokenPipeError:
         code = BROKEN_PIPE
     except Exception as error:  # noqa: BLE001 - the last resort: whatever this is, it is not the operator's
-        what = f"this is a bug: {type(error).__name__}: {error}; --debug shows the trace"
-        code = _report(error, what, _BUG, debug=debug)
+        known = of_file_system(error) if isinstance(error, OSError) else None
+        what = str(known or f"this is a bug: {type(error).__name__}: {error}; --debug shows the trace")
+        code = _report(error, what, known.exit_code if known else _BUG, debug=debug)
     return _flush() or code
 
 

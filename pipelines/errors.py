@@ -6,6 +6,7 @@ and what is a bug (any other exception, exit code 1). Expected bad data is never
 
 from __future__ import annotations
 
+import errno
 from typing import ClassVar
 
 
@@ -62,3 +63,14 @@ class Superseded(LikesError):
     """A writer was outranked by a newer epoch or lost its lease; it must stop writing. Exit code 8."""
 
     exit_code = 8
+
+
+_FILE_SYSTEM = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOENT, errno.ENOTDIR}
+
+
+def of_file_system(error: OSError) -> LikesError | None:
+    """What the operator can mend about a file, None where the error is of another kind."""
+    if error.errno not in _FILE_SYSTEM:
+        return None
+    what = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
+    return BadInput(what, "files go where LIKES_STACK_DIR, LIKES_CACHE_DIR and job.state_dir say")

@@ -11,11 +11,20 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
-from pipelines.errors import BadInput, SettingError
+from pipelines.errors import SettingError
 
 ENV_PREFIX = "LIKES_"
 CONFIG_FILE_VARIABLE = "LIKES_CONFIG"
@@ -31,6 +40,27 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,200}\Z")
 _REGION = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
 
 
+def _one_text(value: object) -> object:
+    """Lists may be written as TOML has them, or as the environment must: comma-separated."""
+    return ",".join(map(str, value)) if isinstance(value, list) else value
+
+
+def _parts(value: object) -> object:
+    return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
+
+
+def _pairs(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    parts = [part.strip() for part in value.split(",") if part.strip()]
+    if bad := [part for part in parts if "=" not in part]:
+        raise ValueError(f"{bad[0]!r} is not of the form dc1=3")
+    return dict(part.split("=", 1) for part in parts)
+
+
+Addresses = Annotated[str, BeforeValidator(_one_text)]
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
@@ -38,7 +68,7 @@ class _Section(BaseModel):
 class KafkaSettings(_Section):
     """Where the log is. `bootstrap` is a comma-separated host:port list."""
 
-    bootstrap: str = Field(default="127.0.0.1:9092", description="host:port of brokers, comma-separated")
+    bootstrap: Addresses = Field(default="127.0.0.1:9092", description="host:port of brokers, comma-separated")
     events_topic: str = Field(default="like-events", description="the log")
     dead_letters_topic: str = Field(default="like-events.dlq", description="records that are not events")
     counts_topic: str = Field(default="content-counts", description="every stored total, compacted")
@@ -65,12 +95,13 @@ class KafkaSettings(_Section):
 class CassandraSettings(_Section):
     """Where the system of record is. `hosts` is comma-separated."""
 
-    hosts: str = Field(default="127.0.0.1", description="contact points, comma-separated")
+    hosts: Addresses = Field(default="127.0.0.1", description="contact points, comma-separated")
     port: int = Field(default=9042, ge=1, le=65_535, description="native protocol")
     keyspace: str = Field(default="likes", description="created if missing")
     local_dc: str = Field(default="datacenter1", description="the data centre of LOCAL_ levels")
-    replication: dict[str, int] = Field(
-        default_factory=dict, description="replicas per data centre; empty: SimpleStrategy with one replica"
+    replication: Annotated[dict[str, int], BeforeValidator(_pairs)] = Field(
+        default_factory=dict,
+        description="replicas per data centre, `dc1=3,dc2=3` or a table; empty: SimpleStrategy with one replica",
     )
     consistency: Literal["LOCAL_QUORUM", "LOCAL_ONE", "ONE", "QUORUM", "EACH_QUORUM", "ALL"] = Field(
         default="LOCAL_QUORUM", description="of reads and writes of counts"
@@ -104,6 +135,13 @@ class RedisSettings(_Section):
     batch_totals: int = Field(default=1_000, ge=1, le=10_000, description="totals in one Lua call")
     timeout_ms: int = Field(default=5_000, ge=50, le=600_000, description="of one call")
 
+    @field_validator("url")
+    @classmethod
+    def _scheme(cls, value: SecretStr) -> SecretStr:
+        if not value.get_secret_value().startswith(("redis://", "rediss://", "unix://")):
+            raise ValueError("must begin with redis://, rediss:// or unix://")
+        return value
+
 
 class RetrySettings(_Section):
     """How long a writer insists before the job fails over and resumes from its checkpoint."""
@@ -112,13 +150,19 @@ class RetrySettings(_Section):
     initial_ms: int = Field(default=100, ge=1, le=60_000, description="first pause, doubled each time, with jitter")
     max_ms: int = Field(default=5_000, ge=1, le=600_000, description="longest pause")
 
+    @model_validator(mode="after")
+    def _pauses(self) -> Self:
+        if self.initial_ms > self.max_ms:
+            raise ValueError("initial_ms must be at most max_ms")
+        return self
+
 
 class EventSettings(_Section):
     """What a valid LikeEvent may hold."""
 
-    regions: tuple[str, ...] = Field(
+    regions: Annotated[tuple[str, ...], BeforeValidator(_parts)] = Field(
         default=("us", "eu", "ap", "sa", "af", "me", "oc"),
-        description="region codes are positions in this list: append only, never reorder",
+        description="comma-separated or a list; codes are positions in it: append only, never reorder",
     )
     home_region: str = Field(default="us", description="the region of an event that names none")
     max_record_bytes: int = Field(default=65_536, ge=256, le=1_048_576, description="larger ones are dead letters")
@@ -147,7 +191,9 @@ class JobSettings(_Section):
         default=5_000, ge=100, le=3_600_000, description="totals leave then; replayed after a crash at the most"
     )
     parallelism: int = Field(default=2, ge=1, le=1_024, description="subtasks of each operator")
-    state_backend: Literal["rocksdb", "hashmap"] = Field(default="rocksdb", description="disk or heap")
+    state_backend: Literal["rocksdb", "hashmap"] = Field(
+        default="rocksdb", description="rocksdb: on disk; hashmap: on the heap"
+    )
     state_dir: str = Field(default="", description="checkpoints and savepoints; empty: the stack's folder")
     managed_memory_mb: int = Field(
         default=1_024, ge=64, le=1_048_576, description="for RocksDB, of an embedded MiniCluster"
@@ -192,8 +238,7 @@ def load_settings(
         flags: Values from the command line, by section, ranking highest.
 
     Raises:
-        SettingError: A key is unknown or a value impossible; the message names it.
-        BadInput: The TOML file cannot be read.
+        SettingError: A key is unknown, a value impossible or the TOML file unreadable; the message names it.
     """
     values: dict[str, dict[str, Any]] = {}
     for source in (_from_services(stack or {}), _from_file(environ), _from_services(environ), _from_prefixed(environ)):
@@ -228,7 +273,7 @@ def _from_file(environ: Mapping[str, str]) -> dict[str, dict[str, object]]:
     try:
         parsed = tomllib.loads(Path(name).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise BadInput(f"{CONFIG_FILE_VARIABLE}={name} cannot be read: {error}") from None
+        raise SettingError(f"{CONFIG_FILE_VARIABLE}={name} cannot be read: {error}", "see README, Settings") from None
     for section, entries in parsed.items():
         if not isinstance(entries, dict):
             raise SettingError(f"setting {section}: is not a table of settings", "see the settings table in README.md")
@@ -242,20 +287,8 @@ def _from_prefixed(environ: Mapping[str, str]) -> dict[str, dict[str, object]]:
         if not variable.startswith(ENV_PREFIX) or variable in own:
             continue
         section, _, key = variable.removeprefix(ENV_PREFIX).lower().partition("_")
-        found.setdefault(section, {})[key] = _typed(section, key, text)
+        found.setdefault(section, {})[key] = text
     return found
-
-
-def _typed(section: str, key: str, text: str) -> object:
-    """Lists and tables come as `a,b` and `dc1=3,dc2=3`; everything else is left to the field's own type."""
-    if (section, key) == ("events", "regions"):
-        return tuple(part.strip() for part in text.split(","))
-    if (section, key) == ("cassandra", "replication"):
-        parts = [part.strip() for part in text.split(",") if part.strip()]
-        if bad := [part for part in parts if "=" not in part]:
-            raise SettingError(f"cassandra.replication: {bad[0]!r} is not of the form dc1=3", "see README, Settings")
-        return dict(part.split("=", 1) for part in parts)
-    return text
 
 
 def from_process(stack: Mapping[str, str] | None = None, **flags: Mapping[str, object]) -> Settings:

@@ -22,12 +22,14 @@ from cli.demo.replay import Replay, movielens_log, sample_log
 from cli.demo.view import Moment, Scene
 from cli.demo.watch import Watch
 from connectors import kafka
-from connectors.cassandra import ensure_schema, open_session
+from connectors.cassandra import Leases, ensure_schema, open_session
+from connectors.store import lease_name
 from deploy.flink.local_stack import Stack
 from deploy.flink.local_stack.paths import cache_dir
 from deploy.flink.local_stack.service import LOGS
-from pipelines.errors import JobFailed
+from pipelines.errors import JobFailed, Refused
 from pipelines.jobs.prepare import choose_generation
+from pipelines.jobs.run import is_dead
 from pipelines.settings import load_settings
 from traffic.movielens import fetch_wheel
 
@@ -123,10 +125,18 @@ def _run(
 
 
 def _prepare(settings: Settings) -> Counting:
-    """The generation that the job will count, made here, so that everything has its names before the job starts."""
+    """The generation that the job will count, made here, so that everything has its names before the job starts.
+
+    Raises:
+        Refused: Another job counts it.
+        ServiceUnavailable: Kafka or Cassandra does not answer.
+    """
     with open_session(settings) as session:
         ensure_schema(session, settings)
         counting = choose_generation(settings, session, new=False, now_ms=_now_ms())
+        held = Leases(session).read(lease_name(counting.generation))
+        if held is not None and not is_dead(held):
+            raise Refused(f"a job counts already, process {held.pid} on {held.host}", "end it first: `likes job stop`")
     kafka.ensure_topics(settings, counting.generation)
     return counting
 

@@ -166,12 +166,13 @@ class Snapshot:
         dislikes: Sum of the stored totals.
         dead_letters: Records on the dead letters' topic.
         oldest_waiting_ms: When the oldest record arrived that is not counted yet; None if all are.
-        newest_total_ms: When the newest total was seen; None before the first.
+        newest_total_ms: When the newest total was published; None before the first.
         top: The most liked contents.
         job_state: Flink's word for the job, `starting` before it has one.
         job_url: Flink's address, empty before it has one.
         trouble: Which service does not answer, empty if all do.
         verdict: The newest comparison with an exact recount, None before the first.
+        earlier: Records that were in the log before the demo began.
     """
 
     events_in: int = 0
@@ -190,6 +191,7 @@ class Snapshot:
     job_url: str = ""
     trouble: str = ""
     verdict: Verdict | None = None
+    earlier: int = 0
 
     @property
     def lag(self) -> int:

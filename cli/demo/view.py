@@ -123,9 +123,10 @@ def state(snapshot: Snapshot, moment: Moment) -> Text:
 def _stage(snapshot: Snapshot, moment: Moment) -> Text:
     if not moment.finished:
         if snapshot.job_state != "starting":
-            return Text("replaying")
+            again = f" beside {snapshot.earlier:,} events of earlier runs: the same taps again change no count"
+            return Text(f"replaying{again if snapshot.earlier else ''}")
         return Text(f"the job starts; {'the replay waits for it' if moment.waiting else 'the log grows meanwhile'}")
-    if snapshot.lag:
+    if snapshot.lag or snapshot.events_in < moment.published:
         return Text("replay finished; counting the rest")
     if snapshot.verdict is None:
         return Text("replay finished; all counted; checking")

@@ -11,13 +11,15 @@ from cli.dead_letter_log import parse_letter
 from cli.demo.check import check
 from cli.demo.stats import Backlog, Rate, Recount, Snapshot, Totals
 from connectors import kafka
-from connectors.cassandra import Leases, open_session
+from connectors.cassandra import Fences, Leases, open_session
 from connectors.kafka.tail import Tail
 from connectors.store import lease_name
 from pipelines.domain.events import Rules
 from pipelines.errors import JobFailed, ServiceUnavailable
-from pipelines.jobs.names import group_of
+from pipelines.jobs.names import group_of, state_folders
+from pipelines.jobs.progress import progress
 from pipelines.jobs.rest import FlinkRest
+from pipelines.jobs.saved_state import resumable
 
 if TYPE_CHECKING:
     from cli.demo.check import Verdict
@@ -55,6 +57,7 @@ class Watch:
         self._stack = stack
         self._generation = counting.generation
         self._group = group_of("like-counts", counting.generation, counting.identity)
+        self._folders = state_folders(settings, "like-counts", counting.generation, counting.identity)
         self._replay = replay
         self._job = job
         self._events = settings.kafka.events_topic
@@ -67,6 +70,8 @@ class Watch:
         self._in_rate, self._counted_rate = Rate(), Rate()
         self._newest_total_ms: int | None = None
         self._flink: FlinkRest | None = None
+        self._run_id = ""
+        self._earlier = 0
         self._job_state = "starting"
         self._trouble = ""
         self._verdict: Verdict | None = None
@@ -76,8 +81,11 @@ class Watch:
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
     def __enter__(self) -> Self:
-        # A job that starts makes its group forget these.
-        self._backlog.counted(kafka.committed_offsets(self._settings, self._events, self._group))
+        with open_session(self._settings) as session:
+            fence = Fences(session).read(self._generation)
+        state = resumable(self._folders, fence)
+        self._backlog.counted(progress(self._settings, self._group, fence.saver, state))
+        self._earlier = sum(kafka.end_offsets(self._settings, self._events).values())
         self._thread.start()
         return self
 
@@ -116,7 +124,7 @@ class Watch:
                 self._backlog.add(record)
             elif record.topic == self._counts:
                 self._totals.add(record.value)
-                self._newest_total_ms = _now_ms()
+                self._newest_total_ms = max(self._newest_total_ms or 0, record.timestamp_ms)
             elif (letter := parse_letter(record.value)) is not None:
                 # A job that has resumed may have told of one twice.
                 self._dead_letters.add(letter.identity)
@@ -131,7 +139,8 @@ class Watch:
     def _measure(self, tail: Tail, session: CassandraSession) -> None:
         self._ask_flink(session)
         self._ends = tail.ends(self._events)
-        self._backlog.counted(kafka.committed_offsets(self._settings, self._events, self._group))
+        if self._run_id:
+            self._backlog.counted(progress(self._settings, self._group, self._run_id, None))
         if self._replay.finished and self._ends != self._compared and self._is_quiet():
             verdict = check(self._settings, session, self._generation, self._recount.totals())
             if tail.ends(self._events) == self._ends:
@@ -162,6 +171,7 @@ class Watch:
             job_url=self._flink.url if self._flink else "",
             trouble=self._trouble,
             verdict=self._verdict,
+            earlier=self._earlier,
         )
 
     def _ask_flink(self, session: CassandraSession) -> None:
@@ -169,7 +179,7 @@ class Watch:
         if self._flink is None:
             held = Leases(session).read(lease_name(self._generation))
             if held is not None and held.pid == self._job.pid:
-                self._flink = FlinkRest(held.job)
+                self._flink, self._run_id = FlinkRest(held.job), held.owner
         if self._flink is None:
             return
         try:
@@ -185,7 +195,3 @@ class Watch:
 
     def _tasks_run(self, flink: FlinkRest, job: FlinkJob) -> bool:
         return all(vertex["status"] == "RUNNING" for vertex in flink.vertices(job.job_id))
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -1,7 +1,7 @@
 """The log: topics as the job needs them, offsets, publishing lines as they are, and reading a bounded range."""
 
 from connectors.kafka.client import content_key, counts_topic, max_dead_letter_bytes, max_event_bytes
-from connectors.kafka.groups import forget_group
+from connectors.kafka.groups import forget_groups
 from connectors.kafka.offsets import beginning_offsets, committed_offsets, end_offsets, offsets_for_times
 from connectors.kafka.publisher import Publisher
 from connectors.kafka.reader import Record, read_topic
@@ -16,7 +16,7 @@ __all__ = [
     "counts_topic",
     "end_offsets",
     "ensure_topics",
-    "forget_group",
+    "forget_groups",
     "max_dead_letter_bytes",
     "max_event_bytes",
     "offsets_for_times",

@@ -110,7 +110,7 @@ class Follower:
             if tail.is_due(time.monotonic(), counted, sum(ends.values()) - counted):
                 with suppress(ServiceUnavailable, JobFailed):  # the periodic one comes too
                     self._rest.checkpoint(self._job_id)
-            self._report(done, ends)
+            self._report(done or self._plan.behind, ends)
             time.sleep(_POLL_S)
         counting_s = time.monotonic() - running_at
         path = self._stop_when_it_runs()
@@ -258,7 +258,7 @@ class Follower:
         topic = self._settings.kafka.events_topic
         try:
             if done is None:
-                done = kafka.committed_offsets(self._settings, topic, self._plan.group)
+                done = kafka.committed_offsets(self._settings, topic, self._plan.group) or self._plan.behind
             if ends is None:
                 ends = kafka.end_offsets(self._settings, topic)
         except ServiceUnavailable as error:

@@ -12,6 +12,7 @@ from connectors.cassandra import Fences, Generations, Leases, Pointer, has_schem
 from connectors.store import lease_name
 from pipelines.errors import JobFailed, Refused, ServiceUnavailable
 from pipelines.jobs.names import group_of, state_folders
+from pipelines.jobs.progress import progress
 from pipelines.jobs.rest import ENDED, FlinkJob, FlinkRest
 from pipelines.jobs.saved_state import resumable
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from connectors.cassandra import CassandraSession, Lease
+    from pipelines.jobs.plan import Pipeline
     from pipelines.jobs.saved_state import StateFolders
     from pipelines.settings import Settings
 
@@ -71,8 +73,13 @@ def list_jobs(settings: Settings) -> list[JobInfo]:
         return found
 
 
-def savepoint(settings: Settings, generation: int | None) -> str:
-    """Take a savepoint of a running counting job; returns its path.
+def savepoint(settings: Settings, pipeline: Pipeline, generation: int | None) -> str:
+    """Take a savepoint of a running job; returns its path.
+
+    Args:
+        settings: Of the job.
+        pipeline: Which.
+        generation: What it counts, None for the live one; `user-likes` has none.
 
     Raises:
         Refused: No such job runs.
@@ -80,14 +87,20 @@ def savepoint(settings: Settings, generation: int | None) -> str:
         ServiceUnavailable: Cassandra or Flink does not answer.
     """
     with open_session(settings) as session:
-        rest, job, folders = _running(settings, session, generation)
+        _, rest, job, folders = _running(settings, session, pipeline, generation)
     return rest.savepoint(job.job_id, _savepoints_of(job, folders).as_uri(), stop=False)
 
 
-def stop(settings: Settings, generation: int | None, *, with_savepoint: bool) -> str | None:
-    """Stop a running counting job; returns the path of the savepoint if one was taken.
+def stop(settings: Settings, pipeline: Pipeline, generation: int | None, *, with_savepoint: bool) -> str | None:
+    """Stop a running job; returns the path of the savepoint if one was taken.
 
     Without one the last checkpoint stays, from which the next run resumes.
+
+    Args:
+        settings: Of the job.
+        pipeline: Which.
+        generation: What it counts, None for the live one; `user-likes` has none.
+        with_savepoint: Save its state at the very end.
 
     Raises:
         Refused: No such job runs.
@@ -95,15 +108,14 @@ def stop(settings: Settings, generation: int | None, *, with_savepoint: bool) ->
         ServiceUnavailable: Cassandra or Flink does not answer.
     """
     with open_session(settings) as session:
-        rest, job, folders = _running(settings, session, generation)
+        name, rest, job, folders = _running(settings, session, pipeline, generation)
         path = None
         if with_savepoint:
             path = _stop_with_savepoint(rest, job, folders)
         else:
             rest.cancel(job.job_id)
         _await_end(rest, job)
-        number = generation if generation is not None else Pointer(session).read() or 0
-        held = Leases(session).read(lease_name(number))
+        held = Leases(session).read(name)
         if held is not None and held.pid == 0:  # a local run gives its own lease up
             Leases(session).release(held)
     return path
@@ -141,20 +153,30 @@ def _await_end(rest: FlinkRest, job: FlinkJob) -> None:
 
 
 def _running(
-    settings: Settings, session: CassandraSession, generation: int | None
-) -> tuple[FlinkRest, FlinkJob, StateFolders]:
+    settings: Settings, session: CassandraSession, pipeline: Pipeline, wanted: int | None
+) -> tuple[str, FlinkRest, FlinkJob, StateFolders]:
+    """The lease's name, where the job runs, the job, and where its state lies."""
     if not has_schema(session, settings):
         raise Refused("nothing has been counted yet", "see `likes job list`")
-    number = Pointer(session).read() if generation is None else generation
-    known = next((g for g in Generations(session).all() if g.generation == number), None)
-    if number is None or known is None:
+    known = Generations(session).all()
+    number = Pointer(session).read() if wanted is None else wanted
+    found = next((g for g in known if g.generation == number), None)
+    if number is None or found is None:
         what = "nothing has been counted yet" if number is None else f"there is no generation {number}"
         raise Refused(what, "see `likes job list`")
-    held = Leases(session).read(lease_name(number))
-    job = _job(held)
+    generation, rules = (number, found.rules) if pipeline == "like-counts" else (None, known[0].rules)
+    name = pipeline if generation is None else lease_name(generation)
+    held = Leases(session).read(name)
+    try:
+        job = _job(held)
+    except ServiceUnavailable:
+        if held is None or held.pid == 0:
+            raise
+        where = f"its process is {held.pid} on {held.host}"
+        raise Refused(f"the job {name} does not answer: it starts, or has died ({where})", "try again") from None
     if held is None or job is None or job.state in ENDED:
-        raise Refused(f"no job counts generation {number}", "see `likes job list`")
-    return FlinkRest(held.job), job, state_folders(settings, "like-counts", number, _identity(known.rules))
+        raise Refused(f"no job {name} runs", "see `likes job list`")
+    return name, FlinkRest(held.job), job, state_folders(settings, pipeline, generation, _identity(rules))
 
 
 def _job(held: Lease | None) -> FlinkJob | None:
@@ -180,11 +202,13 @@ def _info(
         except ServiceUnavailable:
             state = "unknown"
     folders = state_folders(settings, pipeline, generation, identity)
-    saved = folders.latest() if generation is None else resumable(folders, Fences(session).read(generation))
-    topic = settings.kafka.events_topic
-    ends = kafka.end_offsets(settings, topic)
-    done = kafka.committed_offsets(settings, topic, group_of(pipeline, generation, identity))
-    counted = sum(done.values())
+    if generation is None:
+        saved, run = folders.latest(), held.owner if held else ""
+    else:
+        fence = Fences(session).read(generation)
+        saved, run = resumable(folders, fence), fence.saver
+    ends = kafka.end_offsets(settings, settings.kafka.events_topic)
+    counted = sum(progress(settings, group_of(pipeline, generation, identity), run, saved).values())
     return JobInfo(
         pipeline=pipeline,
         generation=generation,

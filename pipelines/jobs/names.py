@@ -21,7 +21,7 @@ _KEPT_LOGS = 10
 
 
 def group_of(pipeline: str, generation: int | None, identity: str) -> str:
-    """The consumer group under which a pipeline commits how far it is.
+    """What the consumer groups of a pipeline's runs begin with, under which they commit how far they are.
 
     `identity` is unique to the generation's creation, so a group never speaks of another Cassandra's counting.
     """

@@ -9,7 +9,7 @@ from connectors import kafka
 from pipelines.errors import BadInput, Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pipelines.settings import Settings
 
@@ -64,13 +64,13 @@ def parse_position(text: str) -> Position:
     raise BadInput(f"{text!r} is not a position in the log", f"use {_FORMS}")
 
 
-def resolve(settings: Settings, position: Position, group: str) -> dict[int, int]:
+def resolve(settings: Settings, position: Position, committed: Callable[[], Mapping[int, int]]) -> dict[int, int]:
     """The offset of every partition that a position means.
 
     Args:
         settings: Of the topic.
         position: What the user asked for.
-        group: Whose offsets `committed` means.
+        committed: Asks for the offsets that `committed` means.
 
     Raises:
         Refused: A partition is not listed, is unknown, was never committed, or its offset is not in the log.
@@ -87,10 +87,10 @@ def resolve(settings: Settings, position: Position, group: str) -> dict[int, int
         case "timestamp":
             return kafka.offsets_for_times(settings, topic, position.timestamp_ms)
         case "committed":
-            found = kafka.committed_offsets(settings, topic, group)
+            found = dict(committed())
             missing = sorted(p for p in last if p not in found and last[p] > first[p])
             if missing:
-                raise Refused(f"group {group} has committed nothing for partition {missing[0]}", "use another --from")
+                raise Refused(f"no job has counted anything of partition {missing[0]} yet", "use another --from")
             return first | found
         case "offsets":
             return _listed(position.offsets or {}, first, last)

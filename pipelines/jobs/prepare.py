@@ -14,7 +14,7 @@ from pipelines.errors import Refused
 from pipelines.jobs.offsets import Position, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from connectors.cassandra import CassandraSession
     from pipelines.jobs.saved_state import SavedState
@@ -62,6 +62,14 @@ def live_counting(generations: Generations, pointer: Pointer) -> Counting | None
         return None
     rules = next(known.rules for known in generations.all() if known.generation == live)
     return Counting(live, json.loads(rules)["id"], rules, is_new=False)
+
+
+def keyspace_identity(generations: Generations) -> str:
+    """What names the state of a pipeline that has no generations: the identity of the first one, which never changes.
+
+    Raises ServiceUnavailable.
+    """
+    return str(json.loads(generations.all()[0].rules)["id"])
 
 
 def choose_generation(settings: Settings, session: CassandraSession, *, new: bool, now_ms: int) -> Counting:
@@ -134,7 +142,7 @@ def decide_start(
     start: Position,
     end: Position | None,
     new_generation: bool,
-    committed_group: str,
+    committed: Callable[[], Mapping[int, int]],
 ) -> Start:
     """Where a run may begin.
 
@@ -147,7 +155,7 @@ def decide_start(
         start: Where the user wants to start.
         end: Where the source is to end, None for never.
         new_generation: Whether nobody reads this generation yet.
-        committed_group: Whose offsets `committed` means: the live generation's.
+        committed: Asks for the offsets that `committed` means: the live generation's progress.
 
     Raises:
         Refused: The combination would make counts wrong; the message says why.
@@ -167,11 +175,11 @@ def decide_start(
                 "use --bounded alone, which stops at the present end, or --generation new",
             )
         return Start(state, None, None)
-    group_end = None if end is None else resolve(settings, end, committed_group)
+    group_end = None if end is None else resolve(settings, end, committed)
     if start == EARLIEST:
         _check_history(settings, new_generation=new_generation)
         return Start(None, None, group_end)
-    offsets = resolve(settings, start, committed_group)
+    offsets = resolve(settings, start, committed)
     if not new_generation and any(offsets.values()):
         raise Refused(
             f"this generation has no saved state, so --from {start} would leave out what lies before",
@@ -180,21 +188,20 @@ def decide_start(
     return Start(None, offsets, group_end)
 
 
-def check_log(settings: Settings, group: str) -> None:
+def check_log(settings: Settings, counted: Mapping[int, int]) -> None:
     """Make sure that the log still holds what comes after the state that a run resumes.
 
     A source whose offset is gone would jump to the earliest one without a word.
 
     Args:
         settings: Of the topic.
-        group: The consumer group that committed as the state was saved.
+        counted: Offset by partition up to which everything is counted in that state.
 
     Raises:
         Refused: Records that were never counted have been deleted, or the topic is another one.
         ServiceUnavailable: Kafka does not answer.
     """
     topic = settings.kafka.events_topic
-    counted = kafka.committed_offsets(settings, topic, group)
     first, ends = kafka.beginning_offsets(settings, topic), kafka.end_offsets(settings, topic)
     for partition, offset in sorted(counted.items()):
         if offset < first.get(partition, 0):

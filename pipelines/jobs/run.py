@@ -17,16 +17,18 @@ from deploy.flink.local_stack.ports import free_port
 from pipelines.errors import Refused, ServiceUnavailable
 from pipelines.jobs.names import group_of, state_folders
 from pipelines.jobs.plan import Plan
-from pipelines.jobs.prepare import check_log, choose_generation, decide_start, live_counting
+from pipelines.jobs.prepare import check_log, choose_generation, decide_start, keyspace_identity, live_counting
+from pipelines.jobs.progress import forget_others, group_of_run, progress
 from pipelines.jobs.saved_state import resumable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pyflink.table.udf import ScalarFunction
 
     from connectors.cassandra import CassandraSession
-    from pipelines.jobs.plan import Outcome, Request, Tell
+    from pipelines.jobs.plan import Outcome, Pipeline, Request, Tell
+    from pipelines.jobs.prepare import Counting
     from pipelines.settings import Settings
 
 
@@ -61,7 +63,8 @@ def _prepared(settings: Settings, request: Request, session: CassandraSession, t
     kafka.ensure_topics(settings, counting.generation)
     generation = counting.generation if request.pipeline == "like-counts" else None
     name = lease_name(counting.generation) if generation else request.pipeline
-    folders = state_folders(settings, request.pipeline, generation, counting.identity)
+    identity = counting.identity if generation else keyspace_identity(generations)
+    folders = state_folders(settings, request.pipeline, generation, identity)
     owner = uuid.uuid4().hex
     rest_url = f"http://127.0.0.1:{free_port(set())}" if request.target == "local" else settings.job.flink_rest
     # A process id is only good for jobs that live in that process.
@@ -79,25 +82,26 @@ def _prepared(settings: Settings, request: Request, session: CassandraSession, t
             newest = folders.latest()
         else:
             newest = resumable(folders, Fences(session).claim(generation, owner))
-        group = group_of(request.pipeline, generation, counting.identity)
+        group = group_of(request.pipeline, generation, identity)
         start = decide_start(
             settings,
             newest,
             start=request.start,
             end=request.end,
             new_generation=request.new_generation,
-            committed_group=group_of(request.pipeline, live.generation, live.identity) if live else group,
+            committed=lambda: _progress_of_live(settings, request.pipeline, session, live),
         )
+        behind: Mapping[int, int] = {}
         if start.restore is not None:
-            check_log(settings, group)
+            behind = progress(settings, group, "", start.restore)
+            check_log(settings, behind)
         if generation is not None:
             Fences(session).begin(generation, owner, folders.name_of(start.restore))
         if start.restore is not None:
             folders.prune(start.restore)
-        # Progress is read from what the group commits: an earlier run's commits must not pass for this one's.
-        kafka.forget_group(settings, group)
+        forget_others(settings, group, {owner, start.restore.run} if start.restore else {owner})
         planned = True
-        yield Plan(counting, group, folders, start, lease, f"{name} {owner[:8]}")
+        yield Plan(counting, group_of_run(group, owner), behind, folders, start, lease, f"{name} {owner[:8]}")
     except BaseException:
         keeper.close()
         # What a cluster has taken goes on; if it has not, the lease runs out.
@@ -107,6 +111,21 @@ def _prepared(settings: Settings, request: Request, session: CassandraSession, t
     keeper.close()
     if request.target == "local" or request.bounded:
         _release(session, lease)
+
+
+def _progress_of_live(
+    settings: Settings, pipeline: Pipeline, session: CassandraSession, live: Counting | None
+) -> Mapping[int, int]:
+    if live is None:
+        return {}
+    if pipeline == "user-likes":
+        identity = keyspace_identity(Generations(session))
+        folders = state_folders(settings, pipeline, None, identity)
+        return progress(settings, group_of(pipeline, None, identity), "", folders.latest())
+    fence = Fences(session).read(live.generation)
+    folders = state_folders(settings, pipeline, live.generation, live.identity)
+    group = group_of(pipeline, live.generation, live.identity)
+    return progress(settings, group, fence.saver, resumable(folders, fence))
 
 
 def _release(session: CassandraSession, lease: Lease) -> None:
@@ -124,7 +143,7 @@ def _take_lease(settings: Settings, leases: Leases, wanted: Lease, tell: Tell) -
             held = leases.read(wanted.name)
             if held is None:
                 continue
-            if _is_dead(held):
+            if is_dead(held):
                 tell(f"the job that held the lease (pid {held.pid}) is gone; taking over")
                 leases.release(held)
             elif _is_alive_here(held) or time.monotonic() > deadline:
@@ -136,10 +155,11 @@ def _take_lease(settings: Settings, leases: Leases, wanted: Lease, tell: Tell) -
 
 
 def _is_alive_here(held: Lease) -> bool:
-    return held.host == socket.gethostname() and held.pid > 0 and not _is_dead(held)
+    return held.host == socket.gethostname() and held.pid > 0 and not is_dead(held)
 
 
-def _is_dead(held: Lease) -> bool:
+def is_dead(held: Lease) -> bool:
+    """Whether a lease is that of a process of this machine that has ended."""
     if held.host != socket.gethostname() or held.pid <= 0:
         return False
     try:

@@ -46,6 +46,11 @@ class SavedState:
     kind: Kind
     checkpoint_id: int
 
+    @property
+    def run(self) -> str:
+        """Whose it is."""
+        return self.path.parent.name
+
 
 @dataclass(frozen=True, slots=True)
 class StateFolders:

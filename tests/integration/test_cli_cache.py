@@ -62,4 +62,4 @@ def test_before_anything_was_counted_there_is_nothing_to_load(likes: Likes, sett
     done = likes("cache", "rebuild", "--json", settings=settings)
     assert done.returncode == 0
     assert json.loads(done.stdout) == {"contents": 0, "generation": None}
-    assert done.stderr == "nothing has been counted yet\n"
+    assert done.stderr == f"note: nothing has been counted in keyspace {settings.cassandra.keyspace}\n"

@@ -11,6 +11,7 @@ import pytest
 from connectors.cassandra import Generations, Pointer, UserLikes, open_session
 from connectors.kafka import counts_topic
 from pipelines.domain.events import parse
+from pipelines.domain.register import reaction_of
 from pipelines.settings import Settings
 from schemas import golden_events, load_schema
 from tests.exactness import (
@@ -125,3 +126,9 @@ def test_user_likes_agrees_with_the_count_to_the_last_tie(counted: Settings, lik
     with open_session(counted) as session:
         rows = UserLikes(session)
         assert {user_id: rows.read(user_id) for user_id in wanted} == wanted
+    user_id, registers = max(wanted.items(), key=lambda item: len(item[1]))
+    said = json.loads(likes("reactions", user_id, "--all", "--json", settings=counted).stdout)
+    assert [(entry["content_id"], entry["reaction"]) for entry in said] == [
+        (content_id, reaction_of(register).name)
+        for content_id, register in sorted(registers.items(), key=lambda item: item[1], reverse=True)
+    ]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from pipelines.errors import BadInput, SettingError
+from pipelines.errors import SettingError
 from pipelines.settings import Settings, load_settings, to_environment
 from tests.support import ROOT
 
@@ -42,6 +42,21 @@ def test_later_sources_outrank_earlier_ones(tmp_path: Path) -> None:
     assert found.events.regions == ("us", "ap")
 
 
+@pytest.mark.parametrize("events", ['regions = ["us", "eu"]', 'regions = "us, eu"'])
+@pytest.mark.parametrize(
+    "cassandra", ['hosts = ["a", "b"]\nreplication = {dc1 = 3}', 'hosts = "a,b"\nreplication = "dc1=3"']
+)
+def test_lists_are_written_either_way(tmp_path: Path, events: str, cassandra: str) -> None:
+    file = tmp_path / "likes.toml"
+    file.write_text(f"[events]\n{events}\n[cassandra]\n{cassandra}\n")
+    found = load_settings({"LIKES_CONFIG": str(file)})
+    assert (found.events.regions, found.cassandra.hosts, found.cassandra.replication) == (
+        ("us", "eu"),
+        "a,b",
+        {"dc1": 3},
+    )
+
+
 @pytest.mark.parametrize(
     ("variable", "value", "named"),
     [
@@ -51,6 +66,9 @@ def test_later_sources_outrank_earlier_ones(tmp_path: Path) -> None:
         ("LIKES_JOB_PARALLELISM", "two", "job.parallelism"),
         ("LIKES_JOB_CHECKPOINT_INTERVAL_MS", "6000", "job: checkpoint_interval_ms must be at most window_ms"),
         ("LIKES_EVENTS_HOME_REGION", "mars", "events: home_region 'mars' is not in regions"),
+        ("LIKES_REDIS_URL", "http://127.0.0.1", "redis.url: must begin with redis://"),
+        ("LIKES_RETRY_INITIAL_MS", "10000", "retry: initial_ms must be at most max_ms"),
+        ("LIKES_CASSANDRA_REPLICATION", "dc1:3", "cassandra.replication: 'dc1:3' is not of the form dc1=3"),
         ("LIKES_EVENTS_REGIONS", "us,us", "regions must be 1 to 65536 distinct names"),
         ("LIKES_EVENTS_REGIONS", "us,'; DROP", "must be lower-case letters"),
         ("LIKES_CASSANDRA_KEYSPACE", "a; b", "cassandra.keyspace"),
@@ -69,7 +87,7 @@ def test_an_unreadable_file_is_named(tmp_path: Path, content: bytes | None) -> N
     file = tmp_path / "likes.toml"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(BadInput, match="LIKES_CONFIG="):
+    with pytest.raises(SettingError, match="LIKES_CONFIG="):
         load_settings({"LIKES_CONFIG": str(file)})
 
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from deploy.flink.local_stack.jars import NAMES, ensure_jars, write_lock
-from pipelines.errors import LikesError
+from pipelines.errors import LikesError, of_file_system
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -25,9 +25,17 @@ def main(arguments: list[str] | None = None) -> int:
             else:
                 ensure_jars(name, _tell)
     except LikesError as error:
-        _tell(f"error: {error}")
-        return error.exit_code
+        return _failed(error)
+    except OSError as error:
+        if (known := of_file_system(error)) is None:
+            raise
+        return _failed(known)
     return 0
+
+
+def _failed(error: LikesError) -> int:
+    _tell(f"error: {error}")
+    return error.exit_code
 
 
 def _tell(line: str) -> None:

@@ -85,13 +85,17 @@ def test_staleness_is_the_age_of_the_oldest_event_that_is_not_counted() -> None:
 
 
 def test_the_state_says_what_matters_most() -> None:
-    done, counted = replace(MOMENT, finished=True), replace(SNAPSHOT, counted=54_321)
+    done, counted = replace(MOMENT, finished=True, published=54_321), replace(SNAPSHOT, counted=54_321)
     right, wrong = Verdict(1_682, 0, ()), Verdict(1_682, 0, ("50 has 1",))
     assert state(replace(SNAPSHOT, job_state="starting"), MOMENT).plain == "the job starts; the log grows meanwhile"
     waiting = replace(MOMENT, waiting=True)
     assert state(replace(SNAPSHOT, job_state="starting"), waiting).plain == "the job starts; the replay waits for it"
     assert state(SNAPSHOT, MOMENT).plain == "replaying"
+    assert state(replace(SNAPSHOT, earlier=9_000), MOMENT).plain == (
+        "replaying beside 9,000 events of earlier runs: the same taps again change no count"
+    )
     assert state(SNAPSHOT, done).plain == "replay finished; counting the rest"
+    assert state(Snapshot(job_state="running"), done).plain == "replay finished; counting the rest"
     assert state(counted, done).plain == "replay finished; all counted; checking"
     assert state(replace(counted, verdict=right), done).plain == (
         "replay finished; all counted; checked: 1,682 contents equal an exact recount in both stores"
