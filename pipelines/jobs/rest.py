@@ -70,6 +70,10 @@ class FlinkRest:
         """How many checkpoints the job has completed. Raises ServiceUnavailable."""
         return int(self._ask("GET", f"/jobs/{job_id}/checkpoints")["counts"]["completed"])
 
+    def state_bytes(self, job_id: str) -> int:
+        """The whole size of the state in the newest checkpoint. Raises ServiceUnavailable."""
+        return int(self._ask("GET", f"/jobs/{job_id}/checkpoints")["latest"]["completed"]["state_size"])
+
     def vertices(self, job_id: str) -> list[dict[str, Any]]:
         """The job's operator chains with their read and write counts. Raises ServiceUnavailable."""
         return list(self._ask("GET", f"/jobs/{job_id}")["vertices"])

@@ -1,0 +1,105 @@
+"""One bounded run of the first steps of the plan, in a process of its own, its rows thrown away; prints a JSON outcome.
+
+    .venv/bin/python -m bench.stages parse
+
+What each step adds is the difference between two of these: raw (bytes from Kafka), parse (validated), dedup (registers
+in state), count (totals in state; no Python, no sinks). Settings come from the environment, as for `likes`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cli.common import settings_from_process
+from connectors import kafka
+from deploy.flink.local_stack.jars import ensure_jars
+from deploy.flink.local_stack.ports import free_port
+from pipelines.jobs import flink, tables
+from pipelines.jobs.rest import FlinkRest
+from pipelines.jobs.saved_state import StateFolders
+from pipelines.steps.changes import changes
+from pipelines.steps.count import TOTALS, count
+from pipelines.steps.dedup import REGISTERS, dedup
+from pipelines.steps.read import LIKE_EVENTS, read
+from pipelines.steps.touch import TOUCHED, touch
+from pipelines.steps.validate import CHECKED, validate
+
+if TYPE_CHECKING:
+    from pipelines.settings import Settings
+
+_REGISTER = "content_id STRING, user_id STRING, register BIGINT"
+_TOTAL = (
+    "content_id STRING, region STRING, likes_p BIGINT, likes_n BIGINT, dislikes_p BIGINT, dislikes_n BIGINT,"
+    " changes BIGINT, as_of_ms BIGINT"
+)
+# What is thrown away, and where it comes from.
+STAGES = {
+    "raw": (
+        "record BYTES, `partition` INT, `offset` BIGINT",
+        f"SELECT `value`, `partition`, `offset` FROM {LIKE_EVENTS}",
+    ),
+    "parse": (_REGISTER, f"SELECT content_id, user_id, register FROM {CHECKED} WHERE reason IS NULL"),
+    "dedup": (_REGISTER, f"SELECT content_id, user_id, register FROM {REGISTERS}"),
+    "count": (_TOTAL, f"SELECT * FROM {TOTALS}"),
+}
+_POLL_S = 0.05
+
+
+def measure(settings: Settings, stage: str, folder: Path) -> dict[str, object]:
+    """Run one stage to the topic's present end.
+
+    Returns:
+        stage, events, seconds (from when all tasks run until the job has ended).
+    """
+    target = flink.Target(f"http://127.0.0.1:{free_port(set())}", embedded=True, log_dir=folder, scratch_dir=folder)
+    options = flink.configuration(
+        settings.job,
+        name=f"bench {stage}",
+        run=uuid.uuid4().hex,
+        parallelism=settings.job.parallelism,
+        jars=ensure_jars("flink", _tell),
+        folders=StateFolders(folder / "state"),
+        restore=None,
+    )
+    env = flink.environment(options | flink.embedded_options(settings.job, target), target)
+    ends = kafka.end_offsets(settings, settings.kafka.events_topic)
+    read(env, tables.source(settings, f"bench-{uuid.uuid4().hex[:8]}", None, ends))
+    validate(env, settings.events)
+    touch(env, settings.events)
+    dedup(env, TOUCHED)
+    changes(env, settings.events)
+    count(env)
+    columns, query = STAGES[stage]
+    env.execute_sql(f"CREATE TEMPORARY TABLE nowhere ({columns}) WITH ('connector' = 'blackhole')")
+    client = env.execute_sql(f"INSERT INTO nowhere {query}").get_job_client()
+    assert client is not None
+    rest, job_id = FlinkRest(target.rest_url), str(client.get_job_id())
+    while not all(vertex["status"] == "RUNNING" for vertex in rest.vertices(job_id)):
+        time.sleep(_POLL_S)
+    began = time.monotonic()
+    client.get_job_execution_result().result()
+    return {"stage": stage, "events": sum(ends.values()), "seconds": round(time.monotonic() - began, 3)}
+
+
+def main() -> None:
+    """Run once."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("stage", choices=STAGES)
+    stage = parser.parse_args().stage
+    with tempfile.TemporaryDirectory(prefix="likes-bench-") as folder:
+        print(json.dumps(measure(settings_from_process(), stage, Path(folder))))
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""How fast dedup and counting stay as registers accumulate: one run, every event a register of its own.
+
+    .venv/bin/python -m bench.state --registers 50000000
+
+The events are made by Flink's own generator, so that Kafka and validation do not hide what state costs. Prints one JSON
+object: the rate while the state held so many registers, and its bytes per register in the last checkpoint.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.stages import STAGES
+from deploy.flink.local_stack.jars import ensure_jars
+from deploy.flink.local_stack.ports import free_port
+from pipelines.domain.register import REACTION_SHIFT, TIME_SHIFT, Reaction
+from pipelines.errors import JobFailed, ServiceUnavailable
+from pipelines.jobs import flink
+from pipelines.jobs.rest import FlinkRest
+from pipelines.jobs.saved_state import StateFolders
+from pipelines.settings import Settings
+from pipelines.steps.changes import changes
+from pipelines.steps.count import count
+from pipelines.steps.dedup import dedup
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_CONTENTS = 100_003
+_FIRST_MS = 1_767_225_600_000
+_POLL_S = 1.0
+_EVENTS = "synthetic_events"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """How far the run was.
+
+    Fields:
+        seconds: Since the first sample.
+        registers: In the state.
+    """
+
+    seconds: float
+    registers: int
+
+
+def rate_around(samples: Sequence[Sample], registers: int, share: float = 0.2) -> float:
+    """Events per second while the state grew over a window that ends at so many registers.
+
+    Args:
+        samples: In order.
+        registers: Where the window ends.
+        share: The window's width, of `registers`.
+    """
+    last = next(sample for sample in samples if sample.registers >= registers)
+    first = next(sample for sample in samples if sample.registers >= registers * (1 - share))
+    if first is last:
+        first = samples[samples.index(last) - 1]
+    return (last.registers - first.registers) / (last.seconds - first.seconds)
+
+
+def measure(settings: Settings, registers: int, folder: Path) -> dict[str, Any]:
+    """Fill the state.
+
+    Returns:
+        registers, seconds, samples ([seconds, registers]), bytes_per_register (in the newest checkpoint).
+    """
+    target = flink.Target(f"http://127.0.0.1:{free_port(set())}", embedded=True, log_dir=folder, scratch_dir=folder)
+    options = flink.configuration(
+        settings.job,
+        name="bench state",
+        run=uuid.uuid4().hex,
+        parallelism=settings.job.parallelism,
+        jars=ensure_jars("flink", _tell),
+        folders=StateFolders(folder / "state"),
+        restore=None,
+    )
+    env = flink.environment(options | flink.embedded_options(settings.job, target), target)
+    env.execute_sql(
+        f"""CREATE TEMPORARY TABLE numbers (i BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '100000000',
+'fields.i.min' = '0', 'fields.i.max' = '{10**15}')"""
+    )
+    # Of random users among so many hardly two are the same.
+    env.create_temporary_view(
+        _EVENTS,
+        env.sql_query(
+            f"""SELECT CONCAT('v', CAST(MOD(i * 7919, {_CONTENTS}) AS STRING)) AS content_id,
+            CONCAT('u', CAST(i AS STRING)) AS user_id,
+            ({_FIRST_MS} + MOD(i, 1000000000)) * {1 << TIME_SHIFT} + {int(Reaction.LIKE) << REACTION_SHIFT} AS register FROM numbers"""
+        ),
+    )
+    dedup(env, _EVENTS)
+    changes(env, settings.events)
+    count(env)
+    columns, query = STAGES["count"]
+    env.execute_sql(f"CREATE TEMPORARY TABLE nowhere ({columns}) WITH ('connector' = 'blackhole')")
+    client = env.execute_sql(f"INSERT INTO nowhere {query}").get_job_client()
+    assert client is not None
+    samples, bytes_each = _watch(FlinkRest(target.rest_url), str(client.get_job_id()), registers)
+    client.cancel().result()
+    return {
+        "registers": registers,
+        "seconds": round(samples[-1].seconds - samples[0].seconds, 1),
+        "samples": [[round(sample.seconds, 2), sample.registers] for sample in samples],
+        "bytes_per_register": round(bytes_each, 1),
+    }
+
+
+def _watch(rest: FlinkRest, job_id: str, registers: int) -> tuple[list[Sample], float]:
+    """Samples until the state has so many registers, and the bytes of each in the checkpoint that comes then."""
+    began, samples = time.monotonic(), [Sample(0.0, 0)]
+    while samples[-1].registers < registers:
+        time.sleep(_POLL_S)
+        samples.append(Sample(time.monotonic() - began, _registers(rest, job_id)))
+        if len(samples) % 10 == 0:
+            _tell(f"{samples[-1].registers:,} of {registers:,} registers, {samples[-1].seconds:.0f} s")
+    done = rest.completed_checkpoints(job_id)
+    while rest.completed_checkpoints(job_id) == done:
+        time.sleep(_POLL_S)
+    return samples, rest.state_bytes(job_id) / _registers(rest, job_id)
+
+
+def _registers(rest: FlinkRest, job_id: str) -> int:
+    """What dedup has been sent; hardly two events are of one user and content, so each is a register."""
+    try:
+        vertices = rest.vertices(job_id)
+    except (ServiceUnavailable, JobFailed):
+        return 0
+    dedup_vertex = next(vertex for vertex in vertices if "ProcessTableFunction" in vertex["name"])
+    return int(dedup_vertex["metrics"]["read-records"])
+
+
+def main() -> None:
+    """Run once."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--registers", type=int, default=50_000_000)
+    registers = parser.parse_args().registers
+    with tempfile.TemporaryDirectory(prefix="likes-bench-") as folder:
+        found = measure(Settings(), registers, Path(folder))
+    samples = [Sample(*sample) for sample in found.pop("samples")]
+    sizes = [size for size in (3_000_000, 10_000_000, 50_000_000) if size <= registers]
+    print(json.dumps(found | {"events_per_s": {str(size): round(rate_around(samples, size)) for size in sizes}}))
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()
