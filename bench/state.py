@@ -95,7 +95,8 @@ def measure(settings: Settings, registers: int, folder: Path) -> dict[str, Any]:
         env.sql_query(
             f"""SELECT CONCAT('v', CAST(MOD(i * 7919, {_CONTENTS}) AS STRING)) AS content_id,
             CONCAT('u', CAST(i AS STRING)) AS user_id,
-            ({_FIRST_MS} + MOD(i, 1000000000)) * {1 << TIME_SHIFT} + {int(Reaction.LIKE) << REACTION_SHIFT} AS register FROM numbers"""
+            ({_FIRST_MS} + MOD(i, 1000000000)) * {1 << TIME_SHIFT} + {int(Reaction.LIKE) << REACTION_SHIFT} AS register
+            FROM numbers"""
         ),
     )
     dedup(env, _EVENTS)
