@@ -130,4 +130,13 @@ PEERS = (
         versions="Kafka Streams 4.1.1, compiled from Groovy 4.0.28",
         notes="2 stream threads, exactly_once_v2, RocksDB with changelogs, commits every second",
     ),
+    Peer(
+        name="faust",
+        events=40_000,
+        crash_events=60_000,
+        command=_python("faust", "faust_likes"),
+        processes=2,
+        versions="faust-streaming 0.15.3",
+        notes="2 processes, exactly_once, tables in RocksDB with changelogs, commits every 5 s",
+    ),
 )

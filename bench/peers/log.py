@@ -1,8 +1,8 @@
 """The log that peers count: a primer, and the measured part that nobody can read until it is released.
 
 The measured part is written before a peer starts, in one Kafka transaction that stays open until the peer has counted
-the primer. All peers read committed records alone, so the commit shows the whole log to a peer that already runs; neither
-start-up nor filling is in its figure.
+the primer. All peers read committed records alone, so the commit shows the whole log to a peer that already runs;
+neither start-up nor filling is in its figure.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Log:
     Fields:
         events: How many the measured part has.
         lines: Makes them afresh.
-        truth: (likes, dislikes) by content, the primer's included.
+        truth: (likes, dislikes) by content; the primer's is `primer_truth`.
     """
 
     events: int
@@ -42,8 +42,7 @@ class Log:
 
 def make_log(workload: Workload, events: int, now_ms: int) -> Log:
     """A workload's log that ends now, with its truth."""
-    truth = {**workload.truth(events, now_ms), **primer_truth()}
-    return Log(events, lambda: workload.lines(events, now_ms), truth)
+    return Log(events, lambda: workload.lines(events, now_ms), workload.truth(events, now_ms))
 
 
 def primer(now_ms: int) -> Iterable[bytes]:

@@ -6,6 +6,7 @@ While a peer is measured only the number is asked for, ten times a second; the c
 from __future__ import annotations
 
 import json
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +18,7 @@ from bench.peers.log import Counts
 
 _TIMEOUT_S = 10.0
 _SILENCE_S = 30.0
+_POLL_S = 0.2
 _BATCH = 10_000
 _PAGE = 2_000
 
@@ -76,8 +78,13 @@ class Newest:
         self.changed: dict[int, int] = {}
 
     def take(self, partition: int, offset: int, value: bytes) -> None:
-        """Take one output, a JSON object with content_id, likes and dislikes; others are of no interest."""
+        """Take one output, a JSON object with content_id, likes and dislikes.
+
+        One with a negative `diff` says which counts are no longer true, as Pathway does, and is skipped.
+        """
         message: dict[str, Any] = json.loads(value)
+        if message.get("diff", 1) < 0:
+            return
         content_id, pair = message["content_id"], (int(message["likes"]), int(message["dislikes"]))
         if self.counts.get(content_id) != pair:
             self.counts[content_id] = pair
@@ -121,9 +128,13 @@ class TopicOutput(Output):
     def counts(self) -> Counts:
         """The newest value of each content."""
         left = set(self._next)
+        deadline = time.monotonic() + _SILENCE_S
         self._reading.assign([TopicPartition(self._topic, *place) for place in self._next.items()])
         while left:
-            messages = self._reading.consume(_BATCH, _SILENCE_S if len(left) == len(self._next) else 1.0)
+            # Returns when there is a whole batch or the time is over, whatever came.
+            messages = self._reading.consume(_BATCH, _POLL_S)
+            if not messages and time.monotonic() > deadline:
+                raise TimeoutError(f"the end of {self._topic} does not come")
             for message in messages:
                 partition, offset, error = message.partition(), message.offset(), message.error()
                 assert partition is not None
@@ -176,7 +187,7 @@ class RedisOutput(Output):
             page = keys[first : first + _PAGE]
             pipeline = self._client.pipeline(transaction=False)
             for key in page:
-                pipeline.hmget(key, "likes", "dislikes")
+                pipeline.hmget(key, ["likes", "dislikes"])
             for key, (likes, dislikes) in zip(page, pipeline.execute(), strict=True):
                 found[key.partition(":")[2]] = int(likes or 0), int(dislikes or 0)
         return found

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import redis
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from bench.fill import fill
 from bench.peers.catalogue import Peer
@@ -32,7 +33,8 @@ _START_S = 180.0
 # After a kill, Kafka waits for the session of who was killed, and then for its transaction.
 _SILENCE_S = 150.0
 _CRASH_POLL_S = 0.2
-_KILL_AT = (0.4, 0.6)
+FIRST_KILL, _SECOND_KILL = 0.4, 0.6
+_APART, _LATEST = 0.1, 0.95
 _RESTARTS = 3
 _GRACE_S = 15.0
 _TIMEOUT_S = 30.0
@@ -81,11 +83,16 @@ def share_of(counted: Counts, truth: Counts) -> float:
     return sum(map(sum, counted.values())) / max(1, sum(map(sum, truth.values())))
 
 
+def second_kill(first: float) -> float:
+    """At which share to kill again: later than the first kill was, which a peer that commits seldom may delay."""
+    return min(_LATEST, max(_SECOND_KILL, first + _APART))
+
+
 def measure(stack: Stack, peer: Peer, log: Log, tell: Tell) -> Outcome:
     """Run a peer over a log once.
 
-    In the figure: reading, parsing, registers, counting, state, commits, and the time until the last change of a count is
-    visible to a reader of committed records, sampled ten times a second. Not in it: start-up and filling, see
+    In the figure: reading, parsing, registers, counting, state, commits, and the time until the last change of a count
+    is visible to a reader of committed records, sampled ten times a second. Not in it: start-up and filling, see
     `bench.peers.log`. The warm-up of a JVM is in it: the primer has 1,000 events.
 
     Args:
@@ -99,9 +106,9 @@ def measure(stack: Stack, peer: Peer, log: Log, tell: Tell) -> Outcome:
     """
     with _prepared(stack, peer, log, tell) as run:
         began = run.start_and_release()
-        outcome = run.finish(time.monotonic, restart=False)
+        wrong = run.finish(restart=False)
         seconds = run.output.changed_at() - began
-    return Outcome(log.events, seconds, outcome == 0, outcome)
+    return Outcome(log.events, seconds, wrong == 0, wrong)
 
 
 def crash(stack: Stack, peer: Peer, log: Log, tell: Tell) -> Outcome:
@@ -121,10 +128,11 @@ def crash(stack: Stack, peer: Peer, log: Log, tell: Tell) -> Outcome:
     """
     with _prepared(stack, peer, log, tell) as run:
         run.start_and_release()
-        killed_at = [run.kill_at(share, log.truth) for share in _KILL_AT]
-        tell(f"{peer.name}: killed at {' and '.join(f'{share:.0%}' for share in killed_at)}")
-        wrong = run.finish(time.monotonic, restart=True)
-    return Outcome(log.events, 0.0, wrong == 0, wrong, tuple(killed_at), run.processes.restarts)
+        first = run.kill_at(FIRST_KILL)
+        second = run.kill_at(second_kill(first))
+        tell(f"{peer.name}: killed at {first:.0%} and {second:.0%}")
+        wrong = run.finish(restart=True)
+    return Outcome(log.events, 0.0, wrong == 0, wrong, (first, second), run.processes.restarts)
 
 
 class Processes:
@@ -207,11 +215,10 @@ class _Run:
     """A peer with its log, ready to start."""
 
     peer: Peer
-    log: Log
+    truth: Counts
     held: HeldLog
     output: Output
     processes: Processes
-    tell: Tell
     _seen: tuple[float, int] = field(default=(0.0, -1))
 
     def start_and_release(self) -> float:
@@ -227,9 +234,9 @@ class _Run:
             time.sleep(_SAMPLE_S)
         return self.held.release()
 
-    def kill_at(self, share: float, truth: Counts) -> float:
+    def kill_at(self, share: float) -> float:
         """Kill the peer once so much is visible and start it again; returns how much it was."""
-        while (visible := share_of(self.output.counts(), truth)) < share:
+        while (visible := share_of(self.output.counts(), self.truth)) < share:
             self.processes.check(restart=True)
             if self._silence() > _SILENCE_S:
                 raise PeerFailed(f"{self.peer.name} went silent at {visible:.0%}: {self.processes.last_lines()}")
@@ -240,14 +247,15 @@ class _Run:
         self._seen = (time.monotonic(), -1)
         return visible
 
-    def finish(self, clock: Callable[[], float], *, restart: bool) -> int:
+    def finish(self, *, restart: bool) -> int:
         """Wait until the counts are true and stay so, or nothing has changed for long; returns how far they are off."""
-        self._seen = (clock(), -1)
+        self._seen = (time.monotonic(), -1)
         while True:
             self.processes.check(restart=restart)
             self._sample()
             if self._silence() >= _REST_S:
-                wrong = off_by(self.output.counts(), self.log.truth)
+                wrong = off_by(self.output.counts(), self.truth)
+                self._sample()  # reading takes a while
                 if (not wrong and self._silence() >= _SETTLED_S) or self._silence() >= _SILENCE_S:
                     return wrong
                 time.sleep(_SAMPLE_S * 5)
@@ -295,7 +303,7 @@ def _prepared(stack: Stack, peer: Peer, log: Log, tell: Tell) -> Iterator[_Run]:
     with _redis_for(peer, url), closing(_output(peer, bootstrap, url, out, settings.kafka.partitions)) as output:
         held = HeldLog(bootstrap, settings.kafka.events_topic, log.lines())
         try:
-            yield _Run(peer, log, held, output, processes, tell)
+            yield _Run(peer, {**log.truth, **primer_truth()}, held, output, processes)
         finally:
             processes.stop()
             held.drop()

@@ -7,12 +7,12 @@ since the last snapshot is counted again from its state, so outputs repeat and e
 from __future__ import annotations
 
 import argparse
-import orjson
 from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 
 import bytewax.operators as op
+import orjson
 from bytewax.connectors.kafka import KafkaSink, KafkaSinkMessage, KafkaSource, KafkaSourceMessage
 from bytewax.dataflow import Dataflow
 from bytewax.operators import StatefulBatchLogic

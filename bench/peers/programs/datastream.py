@@ -1,7 +1,8 @@
 """PyFlink's DataStream API: a KeyedProcessFunction by content, registers in MapState, counts in ValueState.
 
-State is in RocksDB with incremental checkpoints every 5 s; a start resumes the newest one. Guarantee: state exactly once,
-outputs at least once, and they are absolute. The sink is SQL's, since the DataStream sink cannot take a field as key.
+State is in RocksDB with incremental checkpoints every 5 s; a start resumes the newest one. Guarantee: state exactly
+once, outputs at least once, and they are absolute. The sink is SQL's, since the DataStream sink cannot take a field as
+key.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Count(KeyedProcessFunction):
             return
         likes, dislikes = self.counts.value() or (0, 0)
         likes += (after == 1) - (before == 1)
-        dislikes += (after == 2) - (before == 2)  # noqa: PLR2004 - DISLIKE
+        dislikes += (after == 2) - (before == 2)
         self.counts.update((likes, dislikes))
         yield Row(content_id, likes, dislikes)
 

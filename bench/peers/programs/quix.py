@@ -35,7 +35,7 @@ def count(event: dict[str, Any], state: State) -> dict[str, Any] | None:
         return None
     likes, dislikes = state.get("counts", [0, 0])
     likes += (reaction == 1) - (before == 1)
-    dislikes += (reaction == 2) - (before == 2)  # noqa: PLR2004 - DISLIKE
+    dislikes += (reaction == 2) - (before == 2)
     state.set("counts", [likes, dislikes])
     return {"content_id": content_id, "likes": likes, "dislikes": dislikes}
 

@@ -1,13 +1,12 @@
 """Written by hand: consume a batch, let one Lua call do registers and counts together, then commit the offsets.
 
-A register is `event_time_ms << 20 | reaction << 16 | region` as 19 digits, since Lua's numbers are doubles and digits of one
+A register is `event_time_ms << 20 | reaction << 16 | region` as 19 digits: Lua's numbers are doubles, and digits of one
 length compare as text. Guarantee: a batch may be applied twice, which changes nothing.
 """
 
 from __future__ import annotations
 
 import argparse
-
 import signal
 import sys
 
