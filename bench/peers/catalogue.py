@@ -82,7 +82,7 @@ PEERS = (
         command=_python("pathway", "pathway_likes"),
         environment={"PATHWAY_THREADS": "2"},
         versions="Pathway 0.33.0",
-        notes="2 threads, operator persistence to the file system every 5 s",
+        notes="2 threads, input persisted to the file system every 5 s; persisting operators takes a licence key",
     ),
     Peer(
         name="bytewax",
