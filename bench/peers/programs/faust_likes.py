@@ -16,6 +16,7 @@ _REACTIONS = {"LIKE": 1, "DISLIKE": 2, "UNLIKE": 3, "UNDISLIKE": 3}
 _REGIONS = {name: code for code, name in enumerate(("us", "eu", "ap", "sa", "af", "me", "oc"))}
 _NONE = 3
 _PARTITIONS = 4
+_PACK = 1 << 32  # likes and dislikes in one number, since a table holds models or plain values
 _COMMIT_S, _COMMIT_EVERY = 5.0, 1_000_000
 
 
@@ -54,7 +55,7 @@ def build(bootstrap: str, topic: str, out: str, group: str, state: Path) -> faus
     events = app.topic(topic, **raw)
     totals = app.topic(out, partitions=_PARTITIONS, **raw)
     registers = app.Table("registers", default=int, partitions=_PARTITIONS, key_type=str, value_type=int)
-    counts = app.Table("counts", partitions=_PARTITIONS, key_type=str, value_type=list)
+    counts = app.Table("counts", default=int, partitions=_PARTITIONS, key_type=str, value_type=int)
 
     async def count(stream: faust.StreamT[bytes]) -> None:
         async for value in stream:
@@ -70,10 +71,10 @@ def build(bootstrap: str, topic: str, out: str, group: str, state: Path) -> faus
             before, after = old >> 16 & 15, new >> 16 & 15
             if before == after:
                 continue
-            likes, dislikes = counts.get(content_id) or (0, 0)
+            likes, dislikes = divmod(counts.get(content_id) or 0, _PACK)
             likes += (after == 1) - (before == 1)
             dislikes += (after == 2) - (before == 2)
-            counts[content_id] = [likes, dislikes]
+            counts[content_id] = likes * _PACK + dislikes
             total = orjson.dumps({"content_id": content_id, "likes": likes, "dislikes": dislikes})
             await totals.send(key=content_id.encode(), value=total)
 
