@@ -86,8 +86,8 @@ PEERS = (
     ),
     Peer(
         name="bytewax",
-        events=200_000,
-        crash_events=200_000,
+        events=500_000,
+        crash_events=500_000,
         command=_python("bytewax", "bytewax_likes"),
         processes=2,
         ports=2,
@@ -96,8 +96,8 @@ PEERS = (
     ),
     Peer(
         name="quix",
-        events=100_000,
-        crash_events=200_000,
+        events=200_000,
+        crash_events=400_000,
         command=_python("quix", "quix"),
         processes=2,
         versions="Quix Streams 3.28.1",
@@ -105,8 +105,8 @@ PEERS = (
     ),
     Peer(
         name="datastream_process",
-        events=15_000,
-        crash_events=15_000,
+        events=12_000,
+        crash_events=20_000,
         command=_datastream("process"),
         # Else an embedded cluster runs the functions of all subtasks as threads of one interpreter.
         environment={"_python_worker_execution_mode": "process"},
@@ -124,16 +124,16 @@ PEERS = (
     ),
     Peer(
         name="kafka_streams",
-        events=1_000_000,
-        crash_events=1_000_000,
+        events=600_000,
+        crash_events=600_000,
         command=environment.ensure_streams,
         versions="Kafka Streams 4.1.1, compiled from Groovy 4.0.28",
         notes="2 stream threads, exactly_once_v2, RocksDB with changelogs, commits every second",
     ),
     Peer(
         name="faust",
-        events=40_000,
-        crash_events=60_000,
+        events=8_000,
+        crash_events=8_000,
         command=_python("faust", "faust_likes"),
         processes=2,
         versions="faust-streaming 0.15.3",
