@@ -33,45 +33,48 @@ PROGRESS_EVERY_S = 2.0
 Progress = Callable[[str], None]
 
 
-def ensure_jars(name: str, progress: Progress | None = None) -> list[Path]:
+def ensure_jars(name: str, progress: Progress | None = None, *, directory: Path | None = None) -> list[Path]:
     """The verified jars of one pom, downloaded if needed, sorted by file name.
 
     Args:
-        name: One of `NAMES`.
+        name: One of `NAMES`, or of a pom in `directory`.
         progress: Gets a line now and then while something is downloaded.
+        directory: Where the poms and locks are; default: `JARS_DIR`.
 
     Raises:
         ServiceUnavailable: Maven is missing or fails, or a jar is not what the lock says; that jar has been removed.
     """
-    wanted = read_lock(name)
-    folder = _folder(name)
+    directory = directory or JARS_DIR
+    wanted = read_lock(name, directory)
+    folder = _folder(name, directory)
     if not folder.is_dir():
         with _scratch(folder.parent) as scratch:
-            _resolve(name, scratch, len(wanted), progress or _ignore)
+            _resolve(directory / name / "pom.xml", scratch, len(wanted), progress or _ignore)
             _verify(name, wanted, scratch)
             _move(scratch, folder)
     return _verify(name, wanted, folder)
 
 
-def read_lock(name: str) -> dict[str, str]:
+def read_lock(name: str, directory: Path | None = None) -> dict[str, str]:
     """The locked sha256 by file name."""
-    lines = (JARS_DIR / f"{name}.lock").read_text(encoding="ascii").splitlines()
+    lines = ((directory or JARS_DIR) / f"{name}.lock").read_text(encoding="ascii").splitlines()
     return {file: digest for digest, file in (line.split() for line in lines if not line.startswith("#"))}
 
 
-def write_lock(name: str, progress: Progress) -> int:
+def write_lock(name: str, progress: Progress, *, directory: Path | None = None) -> int:
     """Resolve one pom and write its lock; returns how many jars that is."""
+    directory = directory or JARS_DIR
     with _scratch(paths.cache_dir() / "jars") as scratch:
-        _resolve(name, scratch, 0, progress)
+        _resolve(directory / name / "pom.xml", scratch, 0, progress)
         jars = sorted(scratch.glob("*.jar"))
         lines = [f"# jars of {name}/pom.xml: sha256  filename", *(f"{_sha256(jar)}  {jar.name}" for jar in jars)]
-        (JARS_DIR / f"{name}.lock").write_text("\n".join(lines) + "\n", encoding="ascii")
-        _move(scratch, _folder(name))
+        (directory / f"{name}.lock").write_text("\n".join(lines) + "\n", encoding="ascii")
+        _move(scratch, _folder(name, directory))
     return len(jars)
 
 
-def _folder(name: str) -> Path:
-    digest = hashlib.sha256((JARS_DIR / f"{name}.lock").read_bytes()).hexdigest()
+def _folder(name: str, directory: Path) -> Path:
+    digest = hashlib.sha256((directory / f"{name}.lock").read_bytes()).hexdigest()
     return paths.cache_dir() / "jars" / f"{name}-{digest[:16]}"
 
 
@@ -97,12 +100,13 @@ def _discard(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _resolve(name: str, into: Path, expected: int, progress: Progress) -> None:
+def _resolve(pom: Path, into: Path, expected: int, progress: Progress) -> None:
+    name = pom.parent.name
     maven = shutil.which("mvn")
     if maven is None:
         raise ServiceUnavailable("Maven (mvn) was not found", "apt-get install maven, or brew install maven")
     progress(f"{name} jars: resolving with Maven")
-    command = [maven, "--batch-mode", "--file", str(JARS_DIR / name / "pom.xml"), "dependency:copy-dependencies"]
+    command = [maven, "--batch-mode", "--file", str(pom), "dependency:copy-dependencies"]
     options = ["-DincludeScope=runtime", f"-DoutputDirectory={into}", "-Dmdep.overWriteReleases=true"]
     environment = os.environ | {"JAVA_HOME": str(java_home())}
     started, told, files, problem = time.monotonic(), time.monotonic(), 0, ""

@@ -1,0 +1,114 @@
+"""This project itself among its peers: `bench.count --no-stores`, which publishes counts as they do."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bench import check
+from bench.fill import fill
+from bench.peers.log import Log
+from bench.peers.run import FIRST_KILL, Outcome, PeerFailed, Tell, off_by, second_kill, share_of
+from deploy.flink.local_stack import Stack
+from deploy.flink.local_stack.paths import STACK_DIR_VARIABLE
+from pipelines.errors import LikesError
+from pipelines.settings import Settings, load_settings, to_environment
+
+NAME = "likes_counter"
+EVENTS = 1_500_000
+NOTES = "2 subtasks, RocksDB, checkpoints every 5 s; read, validated, counted and published, stores left out"
+_POLL_S = 0.5
+_TIMEOUT_S = 900.0
+
+
+def measure(stack: Stack, log: Log, tell: Tell) -> Outcome:
+    """Count a log once. In the figure: from when all tasks run until every event is counted and checkpointed.
+
+    Raises:
+        PeerFailed: The run failed.
+    """
+    settings = _filled(stack, log, tell)
+    with _counting(stack, settings) as process:
+        printed, _ = process.communicate(timeout=_TIMEOUT_S)
+    if process.returncode != 0:
+        raise PeerFailed(f"{NAME} ended with {process.returncode}")
+    seconds = float(json.loads(printed.splitlines()[-1])["counting_s"])
+    wrong = off_by(check.published(settings), log.truth)
+    return Outcome(log.events, seconds, wrong == 0, wrong)
+
+
+def crash(stack: Stack, log: Log, tell: Tell) -> Outcome:
+    """Count a log and kill the run twice, with SIGKILL and all its processes at once, about in the middle.
+
+    Raises:
+        PeerFailed: The run ended before it could be killed, or failed after it.
+    """
+    settings = _filled(stack, log, tell)
+    first = _kill_at(FIRST_KILL, stack, settings, log)
+    second = _kill_at(second_kill(first), stack, settings, log)
+    tell(f"{NAME}: killed at {first:.0%} and {second:.0%}")
+    with _counting(stack, settings) as process:
+        process.communicate(timeout=_TIMEOUT_S)
+    if process.returncode != 0:
+        raise PeerFailed(f"{NAME} ended with {process.returncode}")
+    wrong = off_by(check.published(settings), log.truth)
+    return Outcome(log.events, 0.0, wrong == 0, wrong, (first, second))
+
+
+def _filled(stack: Stack, log: Log, tell: Tell) -> Settings:
+    unique = uuid.uuid4().hex[:8]
+    names = {
+        "events_topic": f"like-events-{unique}",
+        "dead_letters_topic": f"like-events-{unique}.dlq",
+        "counts_topic": f"content-counts-{unique}",
+    }
+    flags = {"kafka": names, "cassandra": {"keyspace": f"bench_{unique}"}}
+    settings = load_settings(os.environ, stack=stack.env(), flags=flags)
+    tell(f"{NAME}: writing {log.events:,} events")
+    fill(settings, log.lines())
+    return settings
+
+
+def _kill_at(mark: float, stack: Stack, settings: Settings, log: Log) -> float:
+    """Run until so much is visible, then kill it; returns how much it was."""
+    with _counting(stack, settings) as process:
+        while (visible := _share(settings, log)) < mark:
+            if process.poll() is not None:
+                raise PeerFailed(f"{NAME} ended with {process.returncode} at {visible:.0%}")
+            time.sleep(_POLL_S)
+    return visible
+
+
+def _share(settings: Settings, log: Log) -> float:
+    try:
+        return share_of(check.published(settings), log.truth)
+    except LikesError:
+        return 0.0  # the broker is busy; the next look will tell
+
+
+@contextmanager
+def _counting(stack: Stack, settings: Settings) -> Iterator[subprocess.Popen[str]]:
+    """A run; killed with all its processes at the end of the block if it has not ended."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.count", "--no-stores"],
+        env={**os.environ, STACK_DIR_VARIABLE: str(stack.folder), **to_environment(settings)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if process.stdout:
+            process.stdout.close()

@@ -1,0 +1,361 @@
+"""One run of one peer: how fast it counts a log, or whether it counts it exactly although it is killed twice."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import redis
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from bench.fill import fill
+from bench.peers.catalogue import Peer
+from bench.peers.log import Counts, HeldLog, Log, primer, primer_truth
+from bench.peers.outputs import Output, RedisOutput, TopicOutput
+from deploy.flink.local_stack import Stack
+from deploy.flink.local_stack.ports import HOST, free_port
+from pipelines.settings import Settings, load_settings
+
+_SAMPLE_S = 0.1
+# A peer that commits every 5 s rests so long between two commits.
+_REST_S = 3.0
+_SETTLED_S = 6.0
+_START_S = 180.0
+# After a kill, Kafka waits for the session of who was killed, and then for its transaction.
+_SILENCE_S = 150.0
+_CRASH_POLL_S = 0.2
+FIRST_KILL, _SECOND_KILL = 0.4, 0.6
+_APART, _LATEST = 0.1, 0.95
+_RESTARTS = 3
+_GRACE_S = 15.0
+_TIMEOUT_S = 30.0
+
+Tell = Callable[[str], None]
+
+
+class PeerFailed(Exception):
+    """A peer ended by itself or came to no end; the message says what its log says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run came to.
+
+    Fields:
+        events: How many the measured part of the log has.
+        seconds: From the release of the log until the last change of a count was visible; 0 in a crash run.
+        is_exact: Whether every count is the true one.
+        off_by: By how many likes and dislikes the counts are off, over all contents.
+        killed_at: Which shares of all likes and dislikes were visible when it was killed.
+        restarts: How often a process of it that had ended by itself was started again.
+    """
+
+    events: int
+    seconds: float
+    is_exact: bool
+    off_by: int
+    killed_at: tuple[float, ...] = ()
+    restarts: int = 0
+
+    @property
+    def rate(self) -> float:
+        """Events per second."""
+        return self.events / self.seconds if self.seconds else 0.0
+
+
+def off_by(counted: Counts, truth: Counts) -> int:
+    """The sum of absolute differences of likes and dislikes; a content that one side lacks has none there."""
+    pairs = ((counted.get(content, (0, 0)), truth.get(content, (0, 0))) for content in counted.keys() | truth.keys())
+    return sum(abs(have[0] - want[0]) + abs(have[1] - want[1]) for have, want in pairs)
+
+
+def share_of(counted: Counts, truth: Counts) -> float:
+    """How much of all true likes and dislikes is counted, 0 to about 1."""
+    return sum(map(sum, counted.values())) / max(1, sum(map(sum, truth.values())))
+
+
+def second_kill(first: float) -> float:
+    """At which share to kill again: later than the first kill was, which a peer that commits seldom may delay."""
+    return min(_LATEST, max(_SECOND_KILL, first + _APART))
+
+
+def measure(stack: Stack, peer: Peer, log: Log, tell: Tell) -> Outcome:
+    """Run a peer over a log once.
+
+    In the figure: reading, parsing, registers, counting, state, commits, and the time until the last change of a count
+    is visible to a reader of committed records, sampled ten times a second. Not in it: start-up and filling, see
+    `bench.peers.log`. The warm-up of a JVM is in it: the primer has 1,000 events.
+
+    Args:
+        stack: Kafka and Redis.
+        peer: Which.
+        log: What it counts.
+        tell: Gets lines of progress.
+
+    Raises:
+        PeerFailed: It ended by itself, or did not count the primer.
+    """
+    with _prepared(stack, peer, log, tell) as run:
+        began = run.start_and_release()
+        wrong = run.finish(restart=False)
+        seconds = run.output.changed_at() - began
+    return Outcome(log.events, seconds, wrong == 0, wrong)
+
+
+def crash(stack: Stack, peer: Peer, log: Log, tell: Tell) -> Outcome:
+    """Run a peer over a log and kill it twice, with SIGKILL and all its processes at once, about in the middle.
+
+    It is started again with the same command and state. A process that then ends by itself is started again too, as a
+    supervisor would do, a few times.
+
+    Args:
+        stack: Kafka and Redis; these are not killed.
+        peer: Which.
+        log: What it counts.
+        tell: Gets lines of progress.
+
+    Raises:
+        PeerFailed: It keeps ending by itself, or did not count the primer.
+    """
+    with _prepared(stack, peer, log, tell) as run:
+        run.start_and_release()
+        first = run.kill_at(FIRST_KILL)
+        second = run.kill_at(second_kill(first))
+        tell(f"{peer.name}: killed at {first:.0%} and {second:.0%}")
+        wrong = run.finish(restart=True)
+    return Outcome(log.events, 0.0, wrong == 0, wrong, (first, second), run.processes.restarts)
+
+
+class Processes:
+    """The processes of one peer, each the leader of a process group.
+
+    Args:
+        peer: Which.
+        commands: One for each process.
+        folder: Gets their logs.
+    """
+
+    def __init__(self, peer: Peer, commands: list[list[str]], folder: Path) -> None:
+        self._peer, self._commands, self._folder = peer, commands, folder
+        self._running: list[subprocess.Popen[bytes]] = []
+        self.restarts = 0
+
+    def start(self) -> None:
+        """Start all of them."""
+        for index in range(len(self._commands)):
+            self._running.append(self._start(index))
+
+    def kill(self) -> None:
+        """End all of them as a crash would; returns once they are gone."""
+        for process in self._running:
+            _signal_group(process, signal.SIGKILL)
+        for process in self._running:
+            process.wait()
+        self._running.clear()
+
+    def stop(self) -> None:
+        """End all of them in order, and what is left of their groups by force."""
+        for process in self._running:
+            _signal_group(process, signal.SIGTERM)
+        deadline = time.monotonic() + _GRACE_S
+        for process in self._running:
+            try:
+                process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                continue
+        self.kill()
+
+    def check(self, *, restart: bool) -> None:
+        """See that all run.
+
+        Args:
+            restart: Start what has ended again, a few times.
+
+        Raises:
+            PeerFailed: One has ended.
+        """
+        for index, process in enumerate(self._running):
+            if process.poll() is None:
+                continue
+            if not restart or self.restarts >= _RESTARTS:
+                raise PeerFailed(f"{self._peer.name} ended with {process.returncode}: {self.last_lines()}")
+            _signal_group(process, signal.SIGKILL)
+            self.restarts += 1
+            self._running[index] = self._start(index)
+
+    def last_lines(self) -> str:
+        """The end of their logs."""
+        texts = (log.read_text(encoding="utf-8", errors="replace") for log in sorted(self._folder.glob("*.log")))
+        return " / ".join(" | ".join(text.strip().splitlines()[-3:])[-600:] for text in texts)
+
+    def _start(self, index: int) -> subprocess.Popen[bytes]:
+        with (self._folder / f"{index}.log").open("ab") as log:
+            return subprocess.Popen(
+                self._commands[index],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self._folder,
+                env={**os.environ, **self._peer.environment},
+                start_new_session=True,
+            )
+
+
+@dataclass(slots=True)
+class _Run:
+    """A peer with its log, ready to start."""
+
+    peer: Peer
+    truth: Counts
+    held: HeldLog
+    output: Output
+    processes: Processes
+    _seen: tuple[float, int] = field(default=(0.0, -1))
+
+    def start_and_release(self) -> float:
+        """Start the peer, wait until it has counted the primer, show it the rest; returns when."""
+        self.processes.start()
+        self._seen = (time.monotonic(), -1)
+        deadline = time.monotonic() + _START_S
+        while off_by(self.output.counts(), primer_truth()):
+            self.processes.check(restart=False)
+            if time.monotonic() > deadline:
+                raise PeerFailed(f"{self.peer.name} did not count the primer: {self.processes.last_lines()}")
+            self._sample()
+            time.sleep(_SAMPLE_S)
+        return self.held.release()
+
+    def kill_at(self, share: float) -> float:
+        """Kill the peer once so much is visible and start it again; returns how much it was."""
+        while (visible := share_of(self.output.counts(), self.truth)) < share:
+            self.processes.check(restart=True)
+            if self._silence() > _SILENCE_S:
+                raise PeerFailed(f"{self.peer.name} went silent at {visible:.0%}: {self.processes.last_lines()}")
+            self._sample()
+            time.sleep(_CRASH_POLL_S)
+        self.processes.kill()
+        self.processes.start()
+        self._seen = (time.monotonic(), -1)
+        return visible
+
+    def finish(self, *, restart: bool) -> int:
+        """Wait until the counts are true and stay so, or nothing has changed for long; returns how far they are off."""
+        self._seen = (time.monotonic(), -1)
+        while True:
+            self.processes.check(restart=restart)
+            self._sample()
+            if self._silence() >= _REST_S:
+                wrong = off_by(self.output.counts(), self.truth)
+                self._sample()  # reading takes a while
+                if (not wrong and self._silence() >= _SETTLED_S) or self._silence() >= _SILENCE_S:
+                    return wrong
+                time.sleep(_SAMPLE_S * 5)
+            time.sleep(_SAMPLE_S)
+
+    def _sample(self) -> None:
+        now = time.monotonic()
+        amount = self.output.sample(now)
+        if amount != self._seen[1]:
+            self._seen = (now, amount)
+
+    def _silence(self) -> float:
+        return time.monotonic() - self._seen[0]
+
+
+@contextmanager
+def _prepared(stack: Stack, peer: Peer, log: Log, tell: Tell) -> Iterator[_Run]:
+    """Topics, log, state folder and commands for one run; everything is ended and removed afterwards."""
+    start = peer.command(tell)
+    unique = f"{peer.name.replace('_', '-')}-{uuid.uuid4().hex[:8]}"
+    folder = stack.folder / "flink" / unique
+    folder.mkdir(parents=True)
+    settings = _settings(stack, unique)
+    bootstrap, url = settings.kafka.bootstrap, stack.env()["REDIS_URL"]
+    tell(f"{peer.name}: writing {log.events:,} events")
+    fill(settings, primer(time.time_ns() // 1_000_000))
+    out = f"{unique}-out"
+    _create(bootstrap, out, settings.kafka.partitions)
+    taken: set[int] = set()
+    for _ in range(peer.ports):
+        taken.add(free_port(taken))
+    (state := folder / "state").mkdir()
+    arguments: Mapping[str, str] = {
+        "bootstrap": bootstrap,
+        "topic": settings.kafka.events_topic,
+        "out": out,
+        "group": unique,
+        "state": str(state),
+        "redis": url,
+        **({"addresses": ";".join(f"{HOST}:{port}" for port in sorted(taken))} if taken else {}),
+    }
+    flags = [part for name, value in arguments.items() for part in (f"--{name}", value)]
+    commands = [[*start, *flags, "--index", str(index)] for index in range(peer.processes)]
+    processes = Processes(peer, commands, folder)
+    with _redis_for(peer, url), closing(_output(peer, bootstrap, url, out, settings.kafka.partitions)) as output:
+        held = HeldLog(bootstrap, settings.kafka.events_topic, log.lines())
+        try:
+            yield _Run(peer, {**log.truth, **primer_truth()}, held, output, processes)
+        finally:
+            processes.stop()
+            held.drop()
+            _remove(bootstrap, unique)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _settings(stack: Stack, unique: str) -> Settings:
+    names = {"events_topic": unique, "dead_letters_topic": f"{unique}-dlq", "counts_topic": f"{unique}-counts"}
+    return load_settings(os.environ, stack=stack.env(), flags={"kafka": names})
+
+
+def _output(peer: Peer, bootstrap: str, url: str, out: str, partitions: int) -> Output:
+    return RedisOutput(url) if peer.output == "redis" else TopicOutput(bootstrap, out, partitions)
+
+
+@contextmanager
+def _redis_for(peer: Peer, url: str) -> Iterator[None]:
+    """Redis empty, and durable for who keeps state in it: an append-only file, and nothing is evicted."""
+    if peer.output != "redis":
+        yield
+        return
+    with redis.Redis.from_url(url) as client:
+        client.flushdb()
+        before = {name: client.config_get(name)[name] for name in ("maxmemory", "appendfsync", "appendonly")}
+        wanted = {"maxmemory": "0", "appendfsync": "everysec", "appendonly": "yes"}
+        try:
+            for name, value in wanted.items():
+                client.config_set(name, value)
+            yield
+        finally:
+            client.flushdb()
+            for name, value in before.items():
+                client.config_set(name, value)
+
+
+def _create(bootstrap: str, topic: str, partitions: int) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config={"cleanup.policy": "compact"})
+    admin.create_topics([new])[topic].result(_TIMEOUT_S)
+
+
+def _remove(bootstrap: str, unique: str) -> None:
+    """Remove the topics of a run, those that the peer made included, so that the broker has no work with them."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    names = [name for name in admin.list_topics(timeout=_TIMEOUT_S).topics if unique in name]
+    for removed in admin.delete_topics(names).values() if names else ():
+        removed.exception(_TIMEOUT_S)
+
+
+def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    try:
+        os.killpg(process.pid, number)
+    except ProcessLookupError:
+        return
