@@ -70,7 +70,9 @@ def measure(settings: Settings, stage: str, folder: Path) -> dict[str, object]:
     )
     env = flink.environment(options | flink.embedded_options(settings.job, target), target)
     ends = kafka.end_offsets(settings, settings.kafka.events_topic)
-    read(env, tables.source(settings, f"bench-{uuid.uuid4().hex[:8]}", None, ends))
+    group = f"bench-{uuid.uuid4().hex[:8]}"
+    kafka.commit_offsets(settings, settings.kafka.events_topic, group, dict.fromkeys(ends, 0))
+    read(env, tables.source(settings, group, ends))
     validate(env, settings.events)
     touch(env, settings.events)
     dedup(env, TOUCHED)

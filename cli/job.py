@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from dataclasses import asdict
 from typing import Annotated, Literal
 
@@ -46,6 +47,7 @@ def run_job(
     """Count. Resumes the generation's latest checkpoint; without one it starts from offset 0 of every partition."""
     if pipeline == "user-likes" and generation == "new":
         raise typer.BadParameter("user-likes has no generations", param_hint="--generation")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as by Ctrl-C: the lease is given up
     flags = {} if parallelism is None else {"job": {"parallelism": parallelism}}
     end = parse_position(to) if to and to != "latest" else None
     request = Request(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -139,7 +139,8 @@ def run_fix(command: str, value: bytes) -> tuple[bytes, str]:
             written, _ = process.communicate(value, _FIX_S)
         except BaseException as error:
             # Whatever the shell has started holds the pipe open, and leaving the block would wait for it.
-            os.killpg(process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             if isinstance(error, subprocess.TimeoutExpired):
                 return b"", f"the command took longer than {_FIX_S:g} s"
             raise

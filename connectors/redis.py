@@ -12,13 +12,21 @@ owner read Cassandra later: so a hash never becomes complete without a total tha
 
 from __future__ import annotations
 
+import re
 import secrets
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import redis
-from redis.exceptions import AuthenticationError, ClusterDownError, NoPermissionError, OutOfMemoryError, ReadOnlyError
+from redis.exceptions import (
+    AuthenticationError,
+    ClusterDownError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    ResponseError,
+)
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
@@ -44,6 +52,10 @@ _COMPLETE, _FILL, _REGION = "complete", "fill", "r:"
 _FILL_LIFE_S = 30
 _SCANNED = 1_000
 
+_VERSION_DIGITS = 20
+_TOTAL = re.compile(rf"[0-9]{{{_VERSION_DIGITS}}}(\|[0-9]+){{4}}\|-?[0-9]+")
+_LUA_TOTAL = "^" + "%d" * _VERSION_DIGITS + "|%d+|%d+|%d+|%d+|%-?%d+$"
+
 # Lua's numbers are doubles, so versions are compared as fixed-width text.
 # KEYS: one for each total. ARGV: token, life in s or 0, then field and value for each total.
 # Returns the positions of incomplete hashes, then positions and versions where the hash is newer.
@@ -52,9 +64,13 @@ local token, life = ARGV[1], tonumber(ARGV[2])
 local incomplete, newer = {{}}, {{}}
 for i, key in ipairs(KEYS) do
   local field, value = ARGV[2 * i + 1], ARGV[2 * i + 2]
-  local held = redis.call('HMGET', key, '{_COMPLETE}', field)
+  local held = redis.pcall('HMGET', key, '{_COMPLETE}', field)
+  if held.err or (held[2] and not string.match(held[2], '{_LUA_TOTAL}')) then
+    redis.call('DEL', key)  -- somebody else's
+    held = {{}}
+  end
   if held[1] then
-    local mine, theirs = string.sub(value, 1, 20), held[2] and string.sub(held[2], 1, 20)
+    local mine, theirs = string.sub(value, 1, {_VERSION_DIGITS}), held[2] and string.sub(held[2], 1, {_VERSION_DIGITS})
     if not theirs or theirs < mine then
       redis.call('HSET', key, field, value)
     elseif theirs > mine then
@@ -83,7 +99,7 @@ _LOAD = f"""
 local token, life, at, refused = ARGV[1], tonumber(ARGV[2]), 3, {{}}
 for i, key in ipairs(KEYS) do
   local last = at + 2 * tonumber(ARGV[at])
-  if redis.call('HGET', key, '{_FILL}') == token then
+  if redis.pcall('HGET', key, '{_FILL}') == token then
     redis.call('DEL', key)
     for j = at + 1, last, 2 do redis.call('HSET', key, ARGV[j], ARGV[j + 1]) end
     redis.call('HSET', key, '{_COMPLETE}', '1')
@@ -218,7 +234,7 @@ class RedisCounts:
         return tuple(refused)
 
     def read(self, generation: int, content_ids: Sequence[str]) -> dict[str, list[RegionTotal] | None]:
-        """All regions of each content in one round trip; None is a miss.
+        """All regions of each content in one round trip; None is a miss, as is whatever is not ours.
 
         Raises:
             ServiceUnavailable: Redis does not answer, after retries.
@@ -229,17 +245,14 @@ class RedisCounts:
             pipeline = self._client.pipeline(transaction=False)
             for content_id in distinct:
                 pipeline.hgetall(_key(generation, content_id))
-            return cast("list[dict[str, str]]", pipeline.execute())
+            answers = pipeline.execute(raise_on_error=False)
+            for answer in answers:
+                if isinstance(answer, Exception) and not _is_of_another_type(answer):
+                    raise answer
+            return [{} if isinstance(answer, Exception) else answer for answer in answers]
 
         hashes = self._insist(fetch)
-        return {
-            content_id: [
-                _decode(content_id, field, value) for field, value in fields.items() if field.startswith(_REGION)
-            ]
-            if _COMPLETE in fields
-            else None
-            for content_id, fields in zip(distinct, hashes, strict=True)
-        }
+        return {content_id: _totals(content_id, fields) for content_id, fields in zip(distinct, hashes, strict=True)}
 
     def _call(self, script: Callable[..., Any], keys: list[str], arguments: Sequence[str | int]) -> Any:  # noqa: ANN401
         return self._insist(lambda: script(keys=keys, args=arguments))
@@ -262,7 +275,21 @@ def _key(generation: int, content_id: str) -> str:
 
 def _encode(total: RegionTotal) -> str:
     pn = total.pn
-    return f"{total.version:020d}|{pn.likes_p}|{pn.likes_n}|{pn.dislikes_p}|{pn.dislikes_n}|{total.as_of_ms}"
+    version = f"{total.version:0{_VERSION_DIGITS}d}"
+    return f"{version}|{pn.likes_p}|{pn.likes_n}|{pn.dislikes_p}|{pn.dislikes_n}|{total.as_of_ms}"
+
+
+def _totals(content_id: str, fields: Mapping[str, str]) -> list[RegionTotal] | None:
+    if _COMPLETE not in fields:
+        return None
+    regions = {field: value for field, value in fields.items() if field.startswith(_REGION)}
+    if not all(_TOTAL.fullmatch(value) for value in regions.values()):
+        return None
+    return [_decode(content_id, field, value) for field, value in regions.items()]
+
+
+def _is_of_another_type(answer: Exception) -> bool:
+    return isinstance(answer, ResponseError) and str(answer).startswith("WRONGTYPE")
 
 
 def _decode(content_id: str, field: str, value: str) -> RegionTotal:

@@ -22,13 +22,13 @@ from cli.demo.replay import Replay, movielens_log, sample_log
 from cli.demo.view import Moment, Scene
 from cli.demo.watch import Watch
 from connectors import kafka
-from connectors.cassandra import Leases, ensure_schema, open_session
+from connectors.cassandra import Generations, Leases, ensure_schema, open_session
 from connectors.store import lease_name
 from deploy.flink.local_stack import Stack
 from deploy.flink.local_stack.paths import cache_dir
 from deploy.flink.local_stack.service import LOGS
 from pipelines.errors import JobFailed, Refused
-from pipelines.jobs.prepare import choose_generation
+from pipelines.jobs.prepare import check_topic, choose_generation
 from pipelines.jobs.run import is_dead
 from pipelines.settings import load_settings
 from traffic.movielens import fetch_wheel
@@ -137,7 +137,8 @@ def _prepare(settings: Settings) -> Counting:
         held = Leases(session).read(lease_name(counting.generation))
         if held is not None and not is_dead(held):
             raise Refused(f"a job counts already, process {held.pid} on {held.host}", "end it first: `likes job stop`")
-    kafka.ensure_topics(settings, counting.generation)
+        kafka.ensure_topics(settings, counting.generation)
+        check_topic(settings, Generations(session), counting)
     return counting
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafka import KafkaConsumer
 from kafka.structs import TopicPartition
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from pipelines.settings import Settings
 
+_LOG_APPEND_TIME = 1
 _POLL_MS = 200
 _MAX_SILENCE_S = 30.0
 _MAX_POLL_RECORDS = 2_000
@@ -32,6 +33,7 @@ class Record:
         timestamp_ms: The broker's or the producer's, as the topic is configured; milliseconds since the epoch.
         key: Its bytes, None if it has none.
         value: Its bytes, None for a tombstone.
+        is_stamped_by_broker: Whether the timestamp is the broker's.
     """
 
     topic: str
@@ -40,6 +42,13 @@ class Record:
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
+    is_stamped_by_broker: bool = True
+
+
+def record_of(found: Any) -> Record:  # noqa: ANN401  untyped client
+    """What a consumer of kafka-python found."""
+    stamped = found.timestamp_type == _LOG_APPEND_TIME
+    return Record(found.topic, found.partition, found.offset, found.timestamp, found.key, found.value, stamped)
 
 
 def read_topic(
@@ -52,7 +61,7 @@ def read_topic(
 ) -> Iterator[Record]:
     """Read records from `start` up to but not including `end`, in order within each partition, as no group.
 
-    Guarantee: every record in the range that is still in the log, once.
+    Guarantee: every record in the range that is still in the log, once; of transactions those that were committed.
 
     Args:
         settings: Where.
@@ -74,6 +83,7 @@ def read_topic(
             group_id=None,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
+            isolation_level="read_committed",
             max_poll_records=_MAX_POLL_RECORDS,
             metrics_enabled=False,
             allow_auto_create_topics=False,
@@ -91,9 +101,7 @@ def read_topic(
                 positions = {place: consumer.position(place) for place in left}
             for place, records in polled.items():
                 stop = end[place.partition]
-                for found in records:
-                    if found.offset < stop:
-                        yield Record(topic, place.partition, found.offset, found.timestamp, found.key, found.value)
+                yield from (record_of(found) for found in records if found.offset < stop)
             done = [place for place, position in positions.items() if position >= left[place]]
             if done:
                 left = {place: stop for place, stop in left.items() if place not in done}

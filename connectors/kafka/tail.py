@@ -9,11 +9,12 @@ from kafka.structs import TopicPartition
 
 from connectors.kafka.client import explained, make_client
 from connectors.kafka.offsets import beginning_offsets
-from connectors.kafka.reader import Record
+from connectors.kafka.reader import record_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from connectors.kafka.reader import Record
     from pipelines.settings import Settings
 
 _MAX_POLL_RECORDS = 2_000
@@ -48,6 +49,7 @@ class Tail:
                 group_id=None,
                 enable_auto_commit=False,
                 auto_offset_reset="earliest",
+                isolation_level="read_committed",
                 max_poll_records=_MAX_POLL_RECORDS,
                 metrics_enabled=False,
                 allow_auto_create_topics=False,
@@ -70,11 +72,7 @@ class Tail:
         """
         with explained(self._settings):
             polled = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
-        return [
-            Record(place.topic, place.partition, found.offset, found.timestamp, found.key, found.value)
-            for place, records in polled.items()
-            for found in records
-        ]
+        return [record_of(found) for records in polled.values() for found in records]
 
     def ends(self, topic: str) -> dict[int, int]:
         """The offset after the last record of each partition, as the broker says now.

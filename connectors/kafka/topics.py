@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.errors import TopicAlreadyExistsError
+from kafka.errors import TopicAlreadyExistsError, for_code
 
+from connectors.kafka.admin import max_message_bytes
 from connectors.kafka.client import administer, counts_topic, max_dead_letter_bytes, max_event_bytes
+from connectors.kafka.offsets import beginning_offsets, end_offsets
+from connectors.kafka.reader import read_topic
 from pipelines.errors import SettingError
 
 if TYPE_CHECKING:
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
 
 _TIMESTAMP_TYPE = "message.timestamp.type"
 _LOG_APPEND_TIME = "LogAppendTime"
+_MAX_BYTES = "max.message.bytes"
 
 
 def ensure_topics(settings: Settings, generation: int) -> None:
@@ -25,19 +29,20 @@ def ensure_topics(settings: Settings, generation: int) -> None:
     Raises:
         ServiceUnavailable: No broker answers.
         SettingError: like-events exists but keeps the producers' timestamps: a client's clock would decide what is too
-            far in the future.
+            far in the future. Or it holds records that they have stamped. Or the dead letters' topic takes less than
+            the largest dead letter.
     """
     kafka = settings.kafka
     wanted = {
         kafka.events_topic: {
             _TIMESTAMP_TYPE: _LOG_APPEND_TIME,
-            "max.message.bytes": str(max_event_bytes(settings)),
+            _MAX_BYTES: str(max_event_bytes(settings)),
             # What is recounted from offset 0 must not expire.
             "cleanup.policy": "delete",
             "retention.ms": "-1",
             "retention.bytes": "-1",
         },
-        kafka.dead_letters_topic: {"max.message.bytes": str(max_dead_letter_bytes(settings))},
+        kafka.dead_letters_topic: {_MAX_BYTES: str(max_dead_letter_bytes(settings))},
         counts_topic(settings, generation): {"cleanup.policy": "compact"},
     }
     administer(settings, lambda admin: _create_missing(admin, settings, wanted))
@@ -45,9 +50,55 @@ def ensure_topics(settings: Settings, generation: int) -> None:
     if found != _LOG_APPEND_TIME:
         raise SettingError(
             f"topic {kafka.events_topic} has {_TIMESTAMP_TYPE}={found}, but events are judged by the broker's clock",
-            f"run `kafka-configs.sh --bootstrap-server {kafka.bootstrap} --alter --entity-type topics --entity-name"
-            f" {kafka.events_topic} --add-config {_TIMESTAMP_TYPE}={_LOG_APPEND_TIME}`",
+            _alter(settings, kafka.events_topic, f"{_TIMESTAMP_TYPE}={_LOG_APPEND_TIME}"),
         )
+
+    _check_first_stamps(settings)
+    needed, taken = max_dead_letter_bytes(settings), max_message_bytes(settings, kafka.dead_letters_topic)
+    if taken < needed:
+        raise SettingError(
+            f"topic {kafka.dead_letters_topic} has {_MAX_BYTES}={taken}, but a dead letter may have {needed}",
+            _alter(settings, kafka.dead_letters_topic, f"{_MAX_BYTES}={needed}"),
+        )
+
+
+def topic_id(settings: Settings, topic: str) -> str:
+    """Kafka's own id of a topic: another one where a topic of that name was deleted and made anew.
+
+    Raises:
+        ServiceUnavailable: No broker answers.
+        SettingError: The topic does not exist.
+    """
+
+    def ask(admin: Any) -> str:  # noqa: ANN401  untyped client
+        (described,) = admin.describe_topics([topic])
+        if described["error_code"]:
+            raise for_code(described["error_code"])(topic)
+        return str(described["topic_id"])
+
+    found: str = administer(settings, ask)
+    return found
+
+
+def _check_first_stamps(settings: Settings) -> None:
+    """Records that were written before the broker stamped them keep their producer's time, so the oldest tell."""
+    topic = settings.kafka.events_topic
+    first, end = beginning_offsets(settings, topic), end_offsets(settings, topic)
+    for partition, offset in first.items():
+        bounds = {partition: offset}, {partition: end[partition]}
+        oldest = next(read_topic(settings, topic, *bounds), None)
+        if oldest is not None and not oldest.is_stamped_by_broker:
+            raise SettingError(
+                f"topic {topic} holds records that their producers have stamped, such as {partition}@{oldest.offset}",
+                "copy them into a new topic and name that in kafka.events_topic",
+            )
+
+
+def _alter(settings: Settings, topic: str, config: str) -> str:
+    return (
+        f"run `kafka-configs.sh --bootstrap-server {settings.kafka.bootstrap} --alter --entity-type topics"
+        f" --entity-name {topic} --add-config {config}`"
+    )
 
 
 def _create_missing(admin: Any, settings: Settings, wanted: dict[str, dict[str, str]]) -> None:  # noqa: ANN401

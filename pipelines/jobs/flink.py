@@ -94,6 +94,8 @@ def configuration(
         "execution.checkpointing.dir": folders.checkpoints.as_uri(),
         "execution.checkpointing.savepoint-dir": (folders.savepoints / run).as_uri(),
         "state.backend.type": job.state_backend,
+        # The source's offsets lie in the state's own metadata file, where `saved_state` reads them.
+        "state.storage.fs.memory-threshold": "1 mb",
         "state.backend.rocksdb.use-bloom-filter": "true",
         "state.backend.rocksdb.compression.per.level": "NO_COMPRESSION",
         # A store that is down is waited for; Kafka keeps the backlog.

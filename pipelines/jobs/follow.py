@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 _POLL_S = 0.25
 _RETRY_S = 1.0
 _REPORT_S = 5.0
+_STUCK_S = 3.0
+# What Kafka says of an offset that its log no longer holds.
+_LOST = ("OffsetOutOfRange", "NoOffsetForPartition")
 # By these words a writer says that another run has the generation, not only a newer attempt of its own.
 _OTHERS = ("belongs to", "lease was lost")
 
@@ -56,6 +59,8 @@ class Follower:
         self._patience = Patience()
         self._restarting = False
         self._bounded = False
+        self._stuck_at: tuple[tuple[int, int], ...] = ()
+        self._stuck_since = 0.0
 
     def follow(self, *, bounded: bool, ends: bool) -> Outcome:
         """Wait for the end that the run is to have.
@@ -104,7 +109,8 @@ class Follower:
             except ServiceUnavailable as error:
                 self._tell(f"waiting      {error.message}")  # as the job itself does
                 continue
-            if all(done.get(partition, 0) >= end for partition, end in wanted.items()):
+            left = {part: end for part, end in wanted.items() if done.get(part, first[part]) < end}
+            if not left or self._are_only_marks(first | done, left):
                 break
             counted = sum(done.values())
             if tail.is_due(time.monotonic(), counted, sum(ends.values()) - counted):
@@ -119,6 +125,16 @@ class Follower:
         total = sum(ends.values())
         self._tell(f"counted      {total:,} events; state kept in {path}")
         return Outcome(self._plan.counting.generation, self._job_id, "FINISHED", path, total, round(counting_s, 3))
+
+    def _are_only_marks(self, done: Mapping[int, int], left: Mapping[int, int]) -> bool:
+        """Whether the rest holds no record: transactions leave marks in the log, which nobody commits as counted."""
+        stuck_at = tuple(sorted(done.items()))
+        if stuck_at != self._stuck_at:
+            self._stuck_at, self._stuck_since = stuck_at, time.monotonic()
+        if time.monotonic() - self._stuck_since < _STUCK_S:
+            return False
+        self._stuck_since = time.monotonic()  # asked once in a while
+        return next(kafka.read_topic(self._settings, self._settings.kafka.events_topic, done, left), None) is None
 
     def _stop_when_it_runs(self) -> str:
         folder = self._plan.folders.stops / self._plan.lease.owner
@@ -176,6 +192,12 @@ class Follower:
             if "Superseded" in cause and any(word in cause for word in _OTHERS):
                 self._cancel()
                 raise Superseded(f"another job has taken over: {cause}", "see `likes job list`")
+            if any(lost in cause for lost in _LOST):
+                self._cancel()
+                raise JobFailed(
+                    f"the log has lost records that were never counted: {cause}",
+                    "run it again, which says what is missing; accept the loss with --generation new",
+                )
             self._report_restart(cause)
             if self._bounded and not self._restarting:
                 self._lose_patience(cause)

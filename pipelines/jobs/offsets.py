@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pipelines.settings import Settings
 
 Kind = Literal["earliest", "latest", "committed", "timestamp", "offsets"]
+_BITS = 63
 _FORMS = "earliest, latest, committed, timestamp:MS or offsets:P=O,P=O"
 
 
@@ -112,6 +113,6 @@ def _listed(offsets: Mapping[int, int], first: Mapping[int, int], last: Mapping[
 
 
 def _natural(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
+    if not (text.isascii() and text.isdigit()) or int(text) >> _BITS:
         raise ValueError(text)
     return int(text)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 # A service that is away comes back, and nothing is lost meanwhile: its failures never count.
 _AWAY = ("ServiceUnavailable", "org.apache.kafka.common.errors")
+# Of Kafka's, these do not pass.
+_LASTING = ("RecordTooLarge", "OffsetOutOfRange", "NoOffsetForPartition", "Authorization", "InvalidTopic")
 
 
 class Patience:
@@ -29,7 +31,11 @@ class Patience:
         Returns:
             Whether the job will not get any further by trying again.
         """
-        again = cause == self._cause and saved == self._saved and not any(away in cause for away in _AWAY)
+        again = cause == self._cause and saved == self._saved and not _passes(cause)
         self._failures = self._failures + 1 if again else 1
         self._cause, self._saved = cause, saved
         return self._failures >= self.limit
+
+
+def _passes(cause: str) -> bool:
+    return any(away in cause for away in _AWAY) and not any(lasting in cause for lasting in _LASTING)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from connectors import kafka
@@ -86,8 +86,7 @@ def choose_generation(settings: Settings, session: CassandraSession, *, new: boo
     live = live_counting(generations, pointer)
     if live is not None and not new:
         _check_rules(live, settings.events)
-        _record_regions(generations, live, settings.events)
-        return live
+        return _record_regions(generations, live, settings.events)
     identity = uuid.uuid4().hex[:12]
     rules = {"id": identity, **settings.events.model_dump(include={"regions", "home_region"})}
     text = json.dumps(rules)
@@ -109,13 +108,40 @@ def _clear_cache(settings: Settings, generation: int) -> None:
         counts.close()
 
 
-def _record_regions(generations: Generations, live: Counting, rules: EventSettings) -> None:
+def check_topic(settings: Settings, generations: Generations, counting: Counting) -> None:
+    """Make sure that a generation goes on counting the topic that it began with, by its name and Kafka's own id.
+
+    Raises:
+        Refused: It is another topic, or one of the same name that was made anew.
+        ServiceUnavailable: Kafka or Cassandra does not answer.
+    """
+    topic, recorded = settings.kafka.events_topic, json.loads(counting.rules)
+    if "topic" not in recorded:
+        _record(generations, counting, topic=topic, topic_id=kafka.topic_id(settings, topic))
+    elif recorded["topic"] != topic:
+        raise Refused(
+            f"generation {counting.generation} counts the topic {recorded['topic']}, not {topic}",
+            "set kafka.events_topic back, or use a keyspace of its own (cassandra.keyspace)",
+        )
+    elif recorded["topic_id"] != kafka.topic_id(settings, topic):
+        raise Refused(
+            f"topic {topic} was made anew since generation {counting.generation} began, and what it held is gone",
+            "count what it holds now with --generation new",
+        )
+
+
+def _record_regions(generations: Generations, live: Counting, rules: EventSettings) -> Counting:
     """Write down the regions that were appended, before a register holds one."""
-    known = json.loads(live.rules)
-    if len(rules.regions) > len(known["regions"]):
-        longer = json.dumps({**known, "regions": list(rules.regions)})
-        if not generations.replace_rules(live.generation, live.rules, longer):
-            raise Refused("another start changed events.regions at the same time", "start again")
+    if len(rules.regions) <= len(json.loads(live.rules)["regions"]):
+        return live
+    return _record(generations, live, regions=list(rules.regions))
+
+
+def _record(generations: Generations, counting: Counting, **more: object) -> Counting:
+    rules = json.dumps({**json.loads(counting.rules), **more})
+    if not generations.replace_rules(counting.generation, counting.rules, rules):
+        raise Refused("another start changed what the generation counts by at the same time", "start again")
+    return replace(counting, rules=rules)
 
 
 def _check_rules(live: Counting, rules: EventSettings) -> None:

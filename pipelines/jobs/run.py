@@ -17,9 +17,16 @@ from deploy.flink.local_stack.ports import free_port
 from pipelines.errors import Refused, ServiceUnavailable
 from pipelines.jobs.names import group_of, state_folders
 from pipelines.jobs.plan import Plan
-from pipelines.jobs.prepare import check_log, choose_generation, decide_start, keyspace_identity, live_counting
+from pipelines.jobs.prepare import (
+    check_log,
+    check_topic,
+    choose_generation,
+    decide_start,
+    keyspace_identity,
+    live_counting,
+)
 from pipelines.jobs.progress import forget_others, group_of_run, progress
-from pipelines.jobs.saved_state import resumable
+from pipelines.jobs.saved_state import offsets_in, resumable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -61,6 +68,7 @@ def _prepared(settings: Settings, request: Request, session: CassandraSession, t
     live = live_counting(generations, pointer)
     counting = choose_generation(settings, session, new=request.new_generation, now_ms=_now_ms())
     kafka.ensure_topics(settings, counting.generation)
+    check_topic(settings, generations, counting)
     generation = counting.generation if request.pipeline == "like-counts" else None
     name = lease_name(counting.generation) if generation else request.pipeline
     identity = counting.identity if generation else keyspace_identity(generations)
@@ -91,15 +99,19 @@ def _prepared(settings: Settings, request: Request, session: CassandraSession, t
             new_generation=request.new_generation,
             committed=lambda: _progress_of_live(settings, request.pipeline, session, live),
         )
-        behind: Mapping[int, int] = {}
+        topic, behind = settings.kafka.events_topic, dict[int, int]()
         if start.restore is not None:
-            behind = progress(settings, group, "", start.restore)
+            behind = offsets_in(start.restore, topic)
             check_log(settings, behind)
         if generation is not None:
             Fences(session).begin(generation, owner, folders.name_of(start.restore))
         if start.restore is not None:
             folders.prune(start.restore)
         forget_others(settings, group, {owner, start.restore.run} if start.restore else {owner})
+        # Where the source begins in partitions of which the state says nothing, and what progress is until it commits.
+        first = start.offsets or kafka.beginning_offsets(settings, topic)
+        known = progress(settings, group, "", start.restore)
+        kafka.commit_offsets(settings, topic, group_of_run(group, owner), {**first, **known, **behind})
         planned = True
         yield Plan(counting, group_of_run(group, owner), behind, folders, start, lease, f"{name} {owner[:8]}")
     except BaseException:

@@ -15,6 +15,7 @@ big-endian (org.apache.flink.runtime.checkpoint.Checkpoints and MetadataV3Serial
 
 from __future__ import annotations
 
+import re
 import shutil
 import struct
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _HEAD = struct.Struct(">iiq")
 _MAGIC = 0x4960672D
 _FIRST_VERSION_WITH_ID_FIRST = 3
+_NEVER_STOPS = re.escape(struct.pack(">q", -(1 << 63)))
 
 Kind = Literal["checkpoint", "stop", "savepoint"]
 _FOLDERS: dict[Kind, str] = {"checkpoint": "checkpoints", "stop": "stops", "savepoint": "savepoints"}
@@ -78,7 +80,8 @@ class StateFolders:
 
         Args:
             run: Whose; by default anybody's.
-            base: Besides, as `name_of` named it.
+            base: Besides, as `name_of` named it; where it is a checkpoint, older ones of its run too, in case it is
+                damaged and was moved away.
         """
         found = [
             *_states("checkpoint", self.checkpoints, f"{run}/chk-*/_metadata"),
@@ -86,10 +89,17 @@ class StateFolders:
             *_states("savepoint", self.savepoints, f"{run}/*/_metadata"),
         ]
         if base:
-            kind = next(kind for kind, folder in _FOLDERS.items() if base.startswith(f"{folder}/"))
-            found += _states(kind, self.root / base, "_metadata")
+            found += self._base(base)
         # Of equal ids (a savepoint and its copy) prefer what the user asked for: it cannot have been half deleted.
         return max(found, key=lambda state: (state.checkpoint_id, state.kind == "savepoint"), default=None)
+
+    def _base(self, base: str) -> list[SavedState]:
+        kind = next(kind for kind, folder in _FOLDERS.items() if base.startswith(f"{folder}/"))
+        place = self.root / base
+        if kind != "checkpoint":
+            return _states(kind, place, "_metadata")
+        newest = int(place.name.removeprefix("chk-"))
+        return [state for state in _states(kind, place.parent, "chk-*/_metadata") if state.checkpoint_id <= newest]
 
     def name_of(self, state: SavedState | None) -> str:
         """A state's place in these folders, "" for none."""
@@ -106,6 +116,19 @@ class StateFolders:
 def resumable(folders: StateFolders, fence: Fence) -> SavedState | None:
     """The newest state from which a generation may go on, None if it has to start from offset 0."""
     return folders.latest(fence.saver, fence.base) if fence.saver else None
+
+
+def offsets_in(state: SavedState, topic: str) -> dict[int, int]:
+    """Where a state's source goes on: offset by partition, without those of which it has read nothing yet.
+
+    A split lies in the metadata as KafkaPartitionSplitSerializer writes it: topic (length and UTF-8), partition (int),
+    offset and stopping offset (long each), big-endian. A source that never ends has the smallest long for the latter,
+    and negative offsets stand for places that are not known yet.
+    """
+    name = topic.encode()
+    split = re.compile(re.escape(struct.pack(">H", len(name)) + name) + b"(.{12})" + _NEVER_STOPS, re.DOTALL)
+    found = (struct.unpack(">iq", match[1]) for match in split.finditer((state.path / "_metadata").read_bytes()))
+    return {partition: offset for partition, offset in sorted(found, reverse=True) if offset >= 0}
 
 
 def _states(kind: Kind, folder: Path, pattern: str) -> list[SavedState]:

@@ -53,7 +53,7 @@ def submit(
     env = flink.environment(options, target)
     statements = _build(env, settings, request, plan, function)
     _announce(plan, target, tell)
-    client = _execute(statements)
+    client = _execute(statements, plan)
     return Follower(settings, plan, target, client, tell).follow(
         bounded=request.bounded, ends=plan.start.end is not None
     )
@@ -68,13 +68,16 @@ def _check_cluster(rest: FlinkRest) -> None:
         )
 
 
-def _execute(statements: StatementSet) -> JobClient:
+def _execute(statements: StatementSet, plan: Plan) -> JobClient:
     try:
         client = statements.execute().get_job_client()
     except Exception as error:
         # What Flink says reaches Python as pyflink's or py4j's errors, a whole Java trace in one message.
         if type(error).__module__.startswith(("pyflink", "py4j")):
-            raise JobFailed(f"Flink did not take the job: {shorten(str(error))}", "see its log") from error
+            remedy = "see its log"
+            if plan.start.restore is not None:
+                remedy += f"; if {plan.start.restore.path} is damaged, move it away: a run takes the one before it"
+            raise JobFailed(f"Flink did not take the job: {shorten(str(error))}", remedy) from error
         raise
     if client is None:
         raise RuntimeError("Flink gave no client for a streaming job")
@@ -84,7 +87,7 @@ def _execute(statements: StatementSet) -> JobClient:
 def _build(
     env: TableEnvironment, settings: Settings, request: Request, plan: Plan, function: ScalarFunction | None
 ) -> StatementSet:
-    connector = tables.source(settings, plan.group, plan.start.offsets, plan.start.end)
+    connector = tables.source(settings, plan.group, plan.start.end)
 
     def source(env: TableEnvironment) -> None:
         read(env, connector)

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from pipelines.settings import Settings
 
 
-def source(
-    settings: Settings, group: str, start: Mapping[int, int] | None, end: Mapping[int, int] | None
-) -> dict[str, str]:
-    """The log.
+def source(settings: Settings, group: str, end: Mapping[int, int] | None) -> dict[str, str]:
+    """The log, as far as transactions are committed.
+
+    It begins where the group has committed, which whoever starts the job sees to, or where restored state says. An
+    offset that the log no longer holds is an error: every other way to begin would jump to the earliest one silently.
 
     Args:
         settings: Where it is.
-        group: The consumer group under which progress is committed at each checkpoint, for people to see.
-        start: Offset by partition, None for the beginning. Restored state overrides it.
+        group: The consumer group, under which progress is committed at each checkpoint too.
         end: Offset by partition where a bounded read ends, None for never.
     """
     options = {
@@ -29,13 +29,12 @@ def source(
         "topic": settings.kafka.events_topic,
         "properties.group.id": group,
         "scan.topic-partition-discovery.interval": "60 s",
+        "scan.startup.mode": "group-offsets",
+        "properties.auto.offset.reset": "none",
+        "properties.isolation.level": "read_committed",
         "format": "raw",
         **_connection(settings),
     }
-    if start is None:
-        options["scan.startup.mode"] = "earliest-offset"
-    else:
-        options |= {"scan.startup.mode": "specific-offsets", "scan.startup.specific-offsets": _offsets(start)}
     if end is not None:
         options |= {"scan.bounded.mode": "specific-offsets", "scan.bounded.specific-offsets": _offsets(end)}
     return options

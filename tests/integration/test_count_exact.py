@@ -7,6 +7,7 @@ from collections import Counter
 
 import jsonschema
 import pytest
+from confluent_kafka import Producer
 
 from connectors.cassandra import Generations, Pointer, UserLikes, open_session
 from connectors.kafka import counts_topic
@@ -115,6 +116,30 @@ def test_a_new_generation_counts_the_same_beside_the_live_one(counted: Settings,
     assert_exact(counted, truth(counted), outcome["generation"])
     assert stored(counted, 1) == live
     assert None not in cached(counted, {content_id for content_id, _ in live}, 1).values()
+
+
+def test_of_transactions_only_what_was_committed_counts(fresh_settings: FreshSettings, likes: Likes) -> None:
+    settings = quick_settings(fresh_settings)
+    publish(settings, taps(5, 50))
+    producer = Producer(
+        {"bootstrap.servers": settings.kafka.bootstrap, "transactional.id": settings.cassandra.keyspace}
+    )
+    producer.init_transactions()
+    for number, content_id in enumerate(("aborted", "committed", "aborted")):
+        producer.begin_transaction()
+        for user in range(20):
+            event = {"content_id": content_id, "user_id": f"u{user}", "action": "LIKE"}
+            producer.produce(settings.kafka.events_topic, json.dumps(event), key=f"{number}.{user}")
+        producer.flush()
+        if content_id == "aborted":
+            producer.abort_transaction()
+        else:
+            producer.commit_transaction()
+    # Ends although the last thing in each partition is a mark of a transaction, which is no record.
+    run_bounded(likes, settings)
+    assert_exact(settings, truth(settings))
+    counted = {content_id: likes_of(total).likes for (content_id, _), total in stored(settings).items()}
+    assert (counted.get("committed"), "aborted" in counted) == (20, False)
 
 
 def test_user_likes_agrees_with_the_count_to_the_last_tie(counted: Settings, likes: Likes) -> None:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
 from kafka.structs import TopicPartition
 
 from connectors.cassandra import Pointer, open_session
-from connectors.kafka import beginning_offsets, end_offsets
+from connectors.kafka import beginning_offsets, end_offsets, ensure_topics, forget_groups
 from connectors.kafka.client import administer
 from deploy.flink.local_stack import Stack
 from pipelines.settings import Settings
 from tests.exactness import assert_exact, is_exact, truth
 from tests.jobs import JobRun, publish, quick_settings, run_bounded
 from tests.logs import taps
-from tests.support import FreshSettings, Likes
+from tests.support import FreshSettings, Likes, wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -130,8 +132,48 @@ def test_a_resumed_job_does_not_skip_what_the_log_has_lost(fresh_settings: Fresh
     counted = end_offsets(settings, settings.kafka.events_topic)
     publish(settings, taps(SEED + 2, EVENTS))
     delete_before(settings, partition, counted[partition] + 1)
+    # The state itself knows how far it is: what a group has committed may expire.
+    (pipeline,) = (folder.name for folder in Path(settings.job.state_dir, settings.kafka.events_topic).iterdir())
+    forget_groups(settings, lambda group: group.startswith(pipeline))
     line = refused(likes("job", "run", "--bounded", settings=settings))
     assert f"has lost offsets {counted[partition]} to {counted[partition]} of partition {partition}" in line
+
+
+def test_a_generation_counts_the_topic_that_it_began_with(fresh_settings: FreshSettings, likes: Likes) -> None:
+    settings = quick_settings(fresh_settings)
+    publish(settings, taps(SEED, EVENTS))
+    run_bounded(likes, settings)
+    topic = settings.kafka.events_topic
+    kafka = settings.kafka.model_copy(update={"events_topic": f"{topic}.other"})
+    line = refused(likes("job", "run", "--bounded", settings=settings.model_copy(update={"kafka": kafka})))
+    assert f"counts the topic {topic}, not {topic}.other" in line
+    administer(settings, lambda admin: admin.delete_topics([topic]))
+    wait_until(lambda: topic not in administer(settings, lambda admin: admin.list_topics()), what="the topic to go")
+    ensure_topics(settings, 1)
+    publish(settings, taps(SEED, 2 * EVENTS))
+    assert f"{topic} was made anew" in refused(likes("job", "run", "--bounded", settings=settings))
+    outcome = run_bounded(likes, settings, "--generation", "new")
+    assert_exact(settings, truth(settings), outcome["generation"])
+
+
+def test_a_running_job_does_not_skip_what_the_log_has_lost(
+    fresh_settings: FreshSettings, stack: Stack, likes: Likes
+) -> None:
+    settings = quick_settings(fresh_settings)
+    publish(settings, taps(SEED, EVENTS))
+    expected = truth(settings)
+    with JobRun(stack, settings) as job:
+        job.until(lambda: is_exact(settings, expected), what="the counts")
+        job.pause()
+        time.sleep(2)  # a fetch that the broker still holds open would bring the records to the job all the same
+        publish(settings, taps(SEED + 1, EVENTS))
+        for partition, end in end_offsets(settings, settings.kafka.events_topic).items():
+            delete_before(settings, partition, end)
+        publish(settings, taps(SEED + 2, EVENTS))
+        job.resume()
+        assert job.wait() == 7
+        assert "has lost records that were never counted" in job.said
+    assert "never counted" in refused(likes("job", "run", "--bounded", settings=settings))
 
 
 def test_verbs_that_need_a_count_say_so_before_the_first_one(settings: Settings, likes: Likes) -> None:

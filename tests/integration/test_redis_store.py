@@ -143,6 +143,25 @@ def test_forgetting_makes_a_miss_that_its_token_can_load(counts: RedisCounts) ->
     assert counts.read(1, ["v", "never counted"]) == {"v": [total("v")], "never counted": None}
 
 
+@pytest.mark.parametrize("theirs", ["a string", "a field", "a short field"])
+def test_what_somebody_else_wrote_is_a_miss_and_is_written_over(
+    counts: RedisCounts, raw: redis.Redis, theirs: str
+) -> None:
+    key = "count:{1:v1}"
+    fill(counts, total("v1"))
+    if theirs == "a string":
+        raw.delete(key)
+        raw.set(key, "x")
+    else:
+        raw.hset(key, "r:us", "garbage" if theirs == "a field" else "9|1|0|0|0|0")
+    fill(counts, total("v2", likes=3))
+    assert counts.read(1, ["v1", "v2"]) == {"v1": None, "v2": [total("v2", likes=3)]}
+    applied = counts.apply(1, [total("v1", changes=2)])
+    assert applied.incomplete == ("v1",)
+    assert counts.load(1, {"v1": [total("v1", changes=2)]}, applied.token) == ()
+    assert counts.read(1, ["v1"]) == {"v1": [total("v1", changes=2)]}
+
+
 def test_clearing_removes_one_generation_and_no_other(counts: RedisCounts) -> None:
     others = [replace(total("v"), version=Version(number, 1, 1).pack()) for number in (11, 2)]
     fill(counts, *(total(f"v{number}") for number in range(2_500)))

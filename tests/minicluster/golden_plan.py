@@ -114,7 +114,7 @@ def plan(cluster: MiniCluster, pipeline: str, folder: Path, rules: EventSettings
     """Plan a pipeline with its real settings, connectors and functions; nothing is connected to."""
     settings = Settings() if rules is None else Settings(events=rules)
     env = cluster.environment(StateFolders(folder), settings.job, parallelism=2, jars=ensure_jars("flink"))
-    connector = tables.source(settings, "group", None, None)
+    connector = tables.source(settings, "group", None)
 
     def source(env: TableEnvironment) -> None:
         read(env, connector)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.domain.fence import Fence
-from pipelines.jobs.saved_state import Kind, SavedState, StateFolders, resumable
+from pipelines.jobs.saved_state import Kind, SavedState, StateFolders, offsets_in, resumable
 
 
 def save(folder: Path, checkpoint_id: int, *, magic: int = 0x4960672D, version: int = 6) -> Path:
@@ -61,6 +61,28 @@ def test_only_the_run_that_began_last_and_what_it_began_from_are_resumed(tmp_pat
     shutil.rmtree(own)
     assert resumable(folders, begun) is None
     assert resumable(folders, begun._replace(base="")) is None
+
+
+def test_a_damaged_checkpoint_that_was_moved_away_leaves_the_one_before(tmp_path: Path) -> None:
+    folders = StateFolders(tmp_path)
+    before = SavedState(save(folders.checkpoints / "job1" / "chk-9", 9), "checkpoint", 9)
+    base = SavedState(save(folders.checkpoints / "job1" / "chk-10", 10), "checkpoint", 10)
+    begun = Fence(saver="job2", base=folders.name_of(base))
+    save(folders.checkpoints / "job1" / "chk-11", 11)
+    assert resumable(folders, begun) == base
+    shutil.rmtree(base.path)
+    assert resumable(folders, begun) == before
+
+
+def test_offsets_are_read_from_the_splits_of_a_source_that_never_ends(tmp_path: Path) -> None:
+    def split(topic: str, partition: int, offset: int, stop: int = -(1 << 63)) -> bytes:
+        return struct.pack(">H", len(topic)) + topic.encode() + struct.pack(">iqq", partition, offset, stop)
+
+    state = SavedState(save(tmp_path / "checkpoints" / "job" / "chk-1", 1), "checkpoint", 1)
+    with (state.path / "_metadata").open("ab") as metadata:
+        metadata.write(b"..." + split("events", 3, 77) + split("events", 0, (1 << 40) + 10) + b"\n")
+        metadata.write(split("events", 1, -2) + split("events", 2, 5, stop=9) + split("other", 4, 1))
+    assert offsets_in(state, "events") == {0: (1 << 40) + 10, 3: 77}
 
 
 @pytest.mark.parametrize("kind", ["stop", "savepoint"])
