@@ -45,7 +45,7 @@ def _read(settings: Settings, user_id: str) -> list[dict[str, object]]:
         packed = UserLikes(session).read(user_id)
     regions = settings.events.regions
     found: list[dict[str, object]] = []
-    for content_id, register in sorted(packed.items(), key=lambda item: item[1], reverse=True):
+    for content_id, register in sorted(packed.items(), key=lambda item: (-item[1], item[0])):
         time_ms, reaction, code = unpack(register)
         region = regions[code] if code < len(regions) else str(code)
         found.append(

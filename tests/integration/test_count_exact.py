@@ -155,5 +155,5 @@ def test_user_likes_agrees_with_the_count_to_the_last_tie(counted: Settings, lik
     said = json.loads(likes("reactions", user_id, "--all", "--json", settings=counted).stdout)
     assert [(entry["content_id"], entry["reaction"]) for entry in said] == [
         (content_id, reaction_of(register).name)
-        for content_id, register in sorted(registers.items(), key=lambda item: item[1], reverse=True)
+        for content_id, register in sorted(registers.items(), key=lambda item: (-item[1], item[0]))
     ]
