@@ -334,7 +334,9 @@ def test_a_write_that_cannot_be_answered_names_the_service(session: CassandraSes
 
 @pytest.fixture
 def stack_down(fresh_settings: FreshSettings) -> Settings:
-    return fresh_settings(cassandra={"hosts": "127.0.0.1", "port": 1}, retry={"attempts": 2, "max_ms": 10})
+    return fresh_settings(
+        cassandra={"hosts": "127.0.0.1", "port": 1}, retry={"attempts": 2, "initial_ms": 10, "max_ms": 10}
+    )
 
 
 def lose_answers(session: CassandraSession, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
