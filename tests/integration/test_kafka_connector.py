@@ -20,10 +20,12 @@ from connectors.kafka import (
     counts_topic,
     end_offsets,
     ensure_topics,
+    max_dead_letter_bytes,
     max_event_bytes,
     offsets_for_times,
     read_topic,
 )
+from connectors.kafka.client import administer
 from deploy.flink.local_stack import Stack
 from pipelines.errors import BadInput, SettingError
 from pipelines.settings import Settings
@@ -69,9 +71,36 @@ def test_a_topic_on_the_producers_clock_is_refused_until_it_is_altered(settings:
     with pytest.raises(SettingError, match=f"topic {topic} has message.timestamp.type=CreateTime") as raised:
         ensure_topics(settings, 1)
     assert f"--entity-name {topic} --add-config message.timestamp.type=LogAppendTime" in raised.value.remedy
-    change = {"message.timestamp.type": "LogAppendTime"}
-    admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, change)])
+    alter(settings, topic, **{"message.timestamp.type": "LogAppendTime"})
     admin.close()
+    ensure_topics(settings, 1)
+
+
+def alter(settings: Settings, topic: str, **change: str) -> None:
+    wanted = [ConfigResource(ConfigResourceType.TOPIC, topic, change)]
+    administer(settings, lambda admin: admin.alter_configs(wanted))
+
+
+def test_records_that_their_producers_stamped_are_refused_whatever_the_topic_says_now(settings: Settings) -> None:
+    topic, one = settings.kafka.events_topic, {"num_partitions": 1, "replication_factor": 1}
+    administer(settings, lambda admin: admin.create_topics({topic: one}, wait_for_metadata=True))
+    with Publisher(settings, topic) as publisher:
+        publisher.send(b"{}", b"key")
+    alter(settings, topic, **{"message.timestamp.type": "LogAppendTime"})
+    with pytest.raises(
+        SettingError, match=f"topic {topic} holds records that their producers have stamped, such as 0@0"
+    ):
+        ensure_topics(settings, 1)
+
+
+def test_a_dead_letters_topic_that_takes_too_little_is_refused(settings: Settings) -> None:
+    topic, needed = settings.kafka.dead_letters_topic, max_dead_letter_bytes(settings)
+    plain = {"num_partitions": 1, "replication_factor": 1}
+    administer(settings, lambda admin: admin.create_topics({topic: plain}, wait_for_metadata=True))
+    with pytest.raises(SettingError, match=f"topic {topic} has max.message.bytes=.*may have {needed}") as raised:
+        ensure_topics(settings, 1)
+    assert f"--entity-name {topic} --add-config max.message.bytes={needed}" in raised.value.remedy
+    alter(settings, topic, **{"max.message.bytes": str(needed)})
     ensure_topics(settings, 1)
     assert end_offsets(settings, topic) == {0: 0}
 
