@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,12 +24,12 @@ import redis
 
 from bench import check, machine
 from bench.fill import fill
+from bench.fresh import environment_of, fresh_settings
 from bench.latency import Latencies, measure
 from connectors import kafka
 from connectors.cassandra import ensure_schema, open_session
 from deploy.flink.local_stack import Stack
-from deploy.flink.local_stack.paths import STACK_DIR_VARIABLE
-from pipelines.settings import Settings, load_settings, to_environment
+from pipelines.settings import Settings
 from traffic.model import TrafficModel, generate, generate_blocks
 from traffic.truth import truth
 
@@ -88,7 +86,7 @@ class Bench:
         """Events per second of one bounded run, its result asserted exact."""
         done = subprocess.run(
             [sys.executable, "-m", "bench.count", *([] if stores else ["--no-stores"])],
-            env=_environment(self._stack, settings),
+            env=environment_of(self._stack, settings),
             stdout=subprocess.PIPE,
             text=True,
             check=True,
@@ -114,17 +112,10 @@ class Bench:
 
     def settings(self) -> Settings:
         """Settings on this stack with topics, a keyspace and state that nobody else has; Redis is emptied."""
-        unique = uuid.uuid4().hex[:8]
         url = self._stack.env()["REDIS_URL"]
         with redis.Redis.from_url(url) as client:
             client.flushdb()
-        kafka_names = {
-            "events_topic": f"like-events-{unique}",
-            "dead_letters_topic": f"like-events-{unique}.dlq",
-            "counts_topic": f"content-counts-{unique}",
-        }
-        flags = {"kafka": kafka_names, "cassandra": {"keyspace": f"bench_{unique}"}}
-        return load_settings(os.environ, stack=self._stack.env(), flags=flags)
+        return fresh_settings(self._stack)
 
     def latency(self) -> tuple[Latencies, float]:
         """Event to readable beside steady traffic, and the whole stack's memory in GB meanwhile."""
@@ -136,17 +127,13 @@ class Bench:
         model = generate(ZIPF.model, 100_000_000, _SEED, start_ms=0, end_ms=1)
         lines = (line.value.replace(b'"event_time":', b'"model_time":') for line in model)
         command = [sys.executable, "-m", "cli.main", "job", "run"]
-        with subprocess.Popen(command, env=_environment(self._stack, settings)) as job:
+        with subprocess.Popen(command, env=environment_of(self._stack, settings)) as job:
             try:
                 measure(settings, lines, events_per_s=_LATENCY_EVENTS_PER_S, probes=100)  # until the JVM is warm
                 found = measure(settings, lines, events_per_s=_LATENCY_EVENTS_PER_S, probes=self._probes)
                 return found, _memory_gb([job.pid, *(s.pid for s in self._stack.services().values() if s.pid)])
             finally:
                 job.send_signal(signal.SIGINT)
-
-
-def _environment(stack: Stack, settings: Settings) -> dict[str, str]:
-    return {**os.environ, STACK_DIR_VARIABLE: str(stack.folder), **to_environment(settings)}
 
 
 def _memory_gb(pids: list[int]) -> float:

@@ -32,6 +32,9 @@ from pipelines.steps.touch import TOUCHED, touch
 from pipelines.steps.validate import CHECKED, validate
 
 if TYPE_CHECKING:
+    from pyflink.common import JobClient
+    from pyflink.table import TableEnvironment
+
     from pipelines.settings import Settings
 
 _REGISTER = "content_id STRING, user_id STRING, register BIGINT"
@@ -52,23 +55,38 @@ STAGES = {
 _POLL_S = 0.05
 
 
+def environment(settings: Settings, name: str, folder: Path) -> tuple[TableEnvironment, FlinkRest]:
+    """An embedded cluster as jobs have it, all its files in a folder, and its REST API."""
+    target = flink.Target(f"http://127.0.0.1:{free_port(set())}", embedded=True, log_dir=folder, scratch_dir=folder)
+    options = flink.configuration(
+        settings.job,
+        name=name,
+        run=uuid.uuid4().hex,
+        parallelism=settings.job.parallelism,
+        jars=ensure_jars("flink", tell),
+        folders=StateFolders(folder / "state"),
+        restore=None,
+    )
+    env = flink.environment(options | flink.embedded_options(settings.job, target), target)
+    return env, FlinkRest(target.rest_url)
+
+
+def throw_away(env: TableEnvironment, stage: str) -> JobClient:
+    """Start the job that computes a stage and keeps nothing of it."""
+    columns, query = STAGES[stage]
+    env.execute_sql(f"CREATE TEMPORARY TABLE nowhere ({columns}) WITH ('connector' = 'blackhole')")
+    client = env.execute_sql(f"INSERT INTO nowhere {query}").get_job_client()
+    assert client is not None
+    return client
+
+
 def measure(settings: Settings, stage: str, folder: Path) -> dict[str, object]:
     """Run one stage to the topic's present end.
 
     Returns:
         stage, events, seconds (from when all tasks run until the job has ended).
     """
-    target = flink.Target(f"http://127.0.0.1:{free_port(set())}", embedded=True, log_dir=folder, scratch_dir=folder)
-    options = flink.configuration(
-        settings.job,
-        name=f"bench {stage}",
-        run=uuid.uuid4().hex,
-        parallelism=settings.job.parallelism,
-        jars=ensure_jars("flink", _tell),
-        folders=StateFolders(folder / "state"),
-        restore=None,
-    )
-    env = flink.environment(options | flink.embedded_options(settings.job, target), target)
+    env, rest = environment(settings, f"bench {stage}", folder)
     ends = kafka.end_offsets(settings, settings.kafka.events_topic)
     group = f"bench-{uuid.uuid4().hex[:8]}"
     kafka.commit_offsets(settings, settings.kafka.events_topic, group, dict.fromkeys(ends, 0))
@@ -78,12 +96,9 @@ def measure(settings: Settings, stage: str, folder: Path) -> dict[str, object]:
     dedup(env, TOUCHED)
     changes(env, settings.events)
     count(env)
-    columns, query = STAGES[stage]
-    env.execute_sql(f"CREATE TEMPORARY TABLE nowhere ({columns}) WITH ('connector' = 'blackhole')")
-    client = env.execute_sql(f"INSERT INTO nowhere {query}").get_job_client()
-    assert client is not None
-    rest, job_id = FlinkRest(target.rest_url), str(client.get_job_id())
-    while not all(vertex["status"] == "RUNNING" for vertex in rest.vertices(job_id)):
+    client = throw_away(env, stage)
+    job_id = str(client.get_job_id())
+    while not rest.tasks_run(job_id):
         time.sleep(_POLL_S)
     began = time.monotonic()
     client.get_job_execution_result().result()
@@ -99,7 +114,8 @@ def main() -> None:
         print(json.dumps(measure(settings_from_process(), stage, Path(folder))))
 
 
-def _tell(line: str) -> None:
+def tell(line: str) -> None:
+    """A line for people."""
     print(line, file=sys.stderr, flush=True)
 
 

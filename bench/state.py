@@ -10,24 +10,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 import time
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bench.stages import STAGES
-from deploy.flink.local_stack.jars import ensure_jars
-from deploy.flink.local_stack.ports import free_port
+from bench.stages import environment, tell, throw_away
 from pipelines.domain.register import REACTION_SHIFT, TIME_SHIFT, Reaction
 from pipelines.errors import JobFailed, ServiceUnavailable
-from pipelines.jobs import flink
-from pipelines.jobs.rest import FlinkRest
-from pipelines.jobs.saved_state import StateFolders
 from pipelines.settings import Settings
 from pipelines.steps.changes import changes
 from pipelines.steps.count import count
@@ -35,6 +28,8 @@ from pipelines.steps.dedup import dedup
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from pipelines.jobs.rest import FlinkRest
 
 _CONTENTS = 100_003
 _FIRST_MS = 1_767_225_600_000
@@ -75,17 +70,7 @@ def measure(settings: Settings, registers: int, folder: Path) -> dict[str, Any]:
     Returns:
         registers, seconds, samples ([seconds, registers]), bytes_per_register (in the newest checkpoint).
     """
-    target = flink.Target(f"http://127.0.0.1:{free_port(set())}", embedded=True, log_dir=folder, scratch_dir=folder)
-    options = flink.configuration(
-        settings.job,
-        name="bench state",
-        run=uuid.uuid4().hex,
-        parallelism=settings.job.parallelism,
-        jars=ensure_jars("flink", _tell),
-        folders=StateFolders(folder / "state"),
-        restore=None,
-    )
-    env = flink.environment(options | flink.embedded_options(settings.job, target), target)
+    env, rest = environment(settings, "bench state", folder)
     env.execute_sql(
         f"""CREATE TEMPORARY TABLE numbers (i BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '100000000',
 'fields.i.min' = '0', 'fields.i.max' = '{10**15}')"""
@@ -103,11 +88,8 @@ def measure(settings: Settings, registers: int, folder: Path) -> dict[str, Any]:
     dedup(env, _EVENTS)
     changes(env, settings.events)
     count(env)
-    columns, query = STAGES["count"]
-    env.execute_sql(f"CREATE TEMPORARY TABLE nowhere ({columns}) WITH ('connector' = 'blackhole')")
-    client = env.execute_sql(f"INSERT INTO nowhere {query}").get_job_client()
-    assert client is not None
-    samples, bytes_each = _watch(FlinkRest(target.rest_url), str(client.get_job_id()), registers)
+    client = throw_away(env, "count")
+    samples, bytes_each = _watch(rest, str(client.get_job_id()), registers)
     client.cancel().result()
     return {
         "registers": registers,
@@ -124,7 +106,7 @@ def _watch(rest: FlinkRest, job_id: str, registers: int) -> tuple[list[Sample], 
         time.sleep(_POLL_S)
         samples.append(Sample(time.monotonic() - began, _registers(rest, job_id)))
         if len(samples) % 10 == 0:
-            _tell(f"{samples[-1].registers:,} of {registers:,} registers, {samples[-1].seconds:.0f} s")
+            tell(f"{samples[-1].registers:,} of {registers:,} registers, {samples[-1].seconds:.0f} s")
     done = rest.completed_checkpoints(job_id)
     while rest.completed_checkpoints(job_id) == done:
         time.sleep(_POLL_S)
@@ -151,10 +133,6 @@ def main() -> None:
     samples = [Sample(*sample) for sample in found.pop("samples")]
     sizes = [size for size in (4_000_000, 10_000_000, 50_000_000) if size <= registers]
     print(json.dumps(found | {"events_per_s": {str(size): round(rate_until(samples, size)) for size in sizes}}))
-
-
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

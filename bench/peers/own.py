@@ -8,18 +8,17 @@ import signal
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from bench import check
 from bench.fill import fill
+from bench.fresh import environment_of, fresh_settings
 from bench.peers.log import Log
 from bench.peers.run import FIRST_KILL, Outcome, PeerFailed, Tell, off_by, second_kill, share_of
 from deploy.flink.local_stack import Stack
-from deploy.flink.local_stack.paths import STACK_DIR_VARIABLE
 from pipelines.errors import LikesError
-from pipelines.settings import Settings, load_settings, to_environment
+from pipelines.settings import Settings
 
 NAME = "likes_counter"
 EVENTS = 1_500_000
@@ -63,14 +62,7 @@ def crash(stack: Stack, log: Log, tell: Tell) -> Outcome:
 
 
 def _filled(stack: Stack, log: Log, tell: Tell) -> Settings:
-    unique = uuid.uuid4().hex[:8]
-    names = {
-        "events_topic": f"like-events-{unique}",
-        "dead_letters_topic": f"like-events-{unique}.dlq",
-        "counts_topic": f"content-counts-{unique}",
-    }
-    flags = {"kafka": names, "cassandra": {"keyspace": f"bench_{unique}"}}
-    settings = load_settings(os.environ, stack=stack.env(), flags=flags)
+    settings = fresh_settings(stack)
     tell(f"{NAME}: writing {log.events:,} events")
     fill(settings, log.lines())
     return settings
@@ -98,7 +90,7 @@ def _counting(stack: Stack, settings: Settings) -> Iterator[subprocess.Popen[str
     """A run; killed with all its processes at the end of the block if it has not ended."""
     process = subprocess.Popen(
         [sys.executable, "-m", "bench.count", "--no-stores"],
-        env={**os.environ, STACK_DIR_VARIABLE: str(stack.folder), **to_environment(settings)},
+        env=environment_of(stack, settings),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

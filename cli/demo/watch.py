@@ -11,15 +11,14 @@ from cli.dead_letter_log import parse_letter
 from cli.demo.check import check
 from cli.demo.stats import Backlog, Rate, Recount, Snapshot, Totals
 from connectors import kafka
-from connectors.cassandra import Fences, Leases, open_session
+from connectors.cassandra import Leases, open_session
 from connectors.kafka.tail import Tail
 from connectors.store import lease_name
 from pipelines.domain.events import Rules
 from pipelines.errors import JobFailed, ServiceUnavailable
-from pipelines.jobs.names import group_of, state_folders
-from pipelines.jobs.progress import progress
+from pipelines.jobs.names import group_of
+from pipelines.jobs.progress import progress, standing
 from pipelines.jobs.rest import FlinkRest
-from pipelines.jobs.saved_state import resumable
 
 if TYPE_CHECKING:
     from cli.demo.check import Verdict
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from connectors.cassandra import CassandraSession
     from deploy.flink.local_stack import Stack
     from pipelines.jobs.prepare import Counting
-    from pipelines.jobs.rest import FlinkJob
     from pipelines.settings import Settings
 
 _POLL_S = 0.2
@@ -57,7 +55,7 @@ class Watch:
         self._stack = stack
         self._generation = counting.generation
         self._group = group_of("like-counts", counting.generation, counting.identity)
-        self._folders = state_folders(settings, "like-counts", counting.generation, counting.identity)
+        self._identity = counting.identity
         self._replay = replay
         self._job = job
         self._events = settings.kafka.events_topic
@@ -82,9 +80,8 @@ class Watch:
 
     def __enter__(self) -> Self:
         with open_session(self._settings) as session:
-            fence = Fences(session).read(self._generation)
-        state = resumable(self._folders, fence)
-        self._backlog.counted(progress(self._settings, self._group, fence.saver, state))
+            _, counted = standing(self._settings, session, "like-counts", self._generation, self._identity)
+        self._backlog.counted(counted)
         self._earlier = sum(kafka.end_offsets(self._settings, self._events).values())
         self._thread.start()
         return self
@@ -186,12 +183,9 @@ class Watch:
             job = next(iter(self._flink.jobs()), None)
             state = job.state.lower() if job else ""
             # Flink calls a job running before its tasks do; until they have, whatever it says is a part of starting.
-            if self._job_state != "starting" or (job and state == "running" and self._tasks_run(self._flink, job)):
+            if self._job_state != "starting" or (job and state == "running" and self._flink.tasks_run(job.job_id)):
                 self._job_state = state
                 self._replay.job_runs()
         except (ServiceUnavailable, JobFailed):
             if self._job_state != "starting":
                 self._job_state = "not answering"
-
-    def _tasks_run(self, flink: FlinkRest, job: FlinkJob) -> bool:
-        return all(vertex["status"] == "RUNNING" for vertex in flink.vertices(job.job_id))

@@ -80,8 +80,13 @@ def _listed(settings: Settings, topic: str, spec: int) -> dict[int, int]:
     return {place.partition: found.offset for place, found in sorted(administer(settings, ask).items())}
 
 
+def described(admin: Any, topic: str) -> dict[str, Any]:  # noqa: ANN401
+    """What an admin client says of a topic; Kafka's own error where it says that there is none."""
+    (found,) = admin.describe_topics([topic])
+    if found["error_code"]:
+        raise for_code(found["error_code"])(topic)
+    return dict(found)
+
+
 def _partitions(admin: Any, topic: str) -> list[int]:  # noqa: ANN401
-    (described,) = admin.describe_topics([topic])
-    if described["error_code"]:
-        raise for_code(described["error_code"])(topic)
-    return sorted(partition["partition_index"] for partition in described["partitions"])
+    return sorted(partition["partition_index"] for partition in described(admin, topic)["partitions"])

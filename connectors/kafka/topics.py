@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.errors import TopicAlreadyExistsError, for_code
+from kafka.errors import TopicAlreadyExistsError
 
 from connectors.kafka.admin import max_message_bytes
 from connectors.kafka.client import administer, counts_topic, max_dead_letter_bytes, max_event_bytes
-from connectors.kafka.offsets import beginning_offsets, end_offsets
+from connectors.kafka.offsets import beginning_offsets, described, end_offsets
 from connectors.kafka.reader import read_topic
 from pipelines.errors import SettingError
 
@@ -71,10 +72,7 @@ def topic_id(settings: Settings, topic: str) -> str:
     """
 
     def ask(admin: Any) -> str:  # noqa: ANN401  untyped client
-        (described,) = admin.describe_topics([topic])
-        if described["error_code"]:
-            raise for_code(described["error_code"])(topic)
-        return str(described["topic_id"])
+        return str(described(admin, topic)["topic_id"])
 
     found: str = administer(settings, ask)
     return found
@@ -84,14 +82,18 @@ def _check_first_stamps(settings: Settings) -> None:
     """Records that were written before the broker stamped them keep their producer's time, so the oldest tell."""
     topic = settings.kafka.events_topic
     first, end = beginning_offsets(settings, topic), end_offsets(settings, topic)
-    for partition, offset in first.items():
-        bounds = {partition: offset}, {partition: end[partition]}
-        oldest = next(read_topic(settings, topic, *bounds), None)
-        if oldest is not None and not oldest.is_stamped_by_broker:
-            raise SettingError(
-                f"topic {topic} holds records that their producers have stamped, such as {partition}@{oldest.offset}",
-                "copy them into a new topic and name that in kafka.events_topic",
-            )
+    filled = {partition: offset for partition, offset in first.items() if offset < end[partition]}
+    oldest = list(read_topic(settings, topic, filled, {partition: offset + 1 for partition, offset in filled.items()}))
+    # An offset may hold a transaction's mark; then the record after it is the oldest.
+    for partition in filled.keys() - {record.partition for record in oldest}:
+        bounds = {partition: filled[partition]}, {partition: end[partition]}
+        oldest += itertools.islice(read_topic(settings, topic, *bounds), 1)
+    if foreign := [record for record in oldest if not record.is_stamped_by_broker]:
+        raise SettingError(
+            f"topic {topic} holds records that their producers have stamped, such as"
+            f" {foreign[0].partition}@{foreign[0].offset}",
+            "copy them into a new topic and name that in kafka.events_topic",
+        )
 
 
 def _alter(settings: Settings, topic: str, config: str) -> str:

@@ -116,7 +116,7 @@ class Follower:
             if tail.is_due(time.monotonic(), counted, sum(ends.values()) - counted):
                 with suppress(ServiceUnavailable, JobFailed):  # the periodic one comes too
                     self._rest.checkpoint(self._job_id)
-            self._report(done or self._plan.behind, ends)
+            self._report(done, ends)
             time.sleep(_POLL_S)
         counting_s = time.monotonic() - running_at
         path = self._stop_when_it_runs()
@@ -262,11 +262,11 @@ class Follower:
         return True
 
     def _tasks_run(self) -> bool:
-        """Whether every task runs: a job is RUNNING as soon as it is scheduled."""
+        """Whether every task runs."""
         if not self._runs():
             return False
         try:
-            return all(vertex["status"] == "RUNNING" for vertex in self._rest.vertices(self._job_id))
+            return self._rest.tasks_run(self._job_id)
         except ServiceUnavailable:
             return False
 
@@ -280,7 +280,7 @@ class Follower:
         topic = self._settings.kafka.events_topic
         try:
             if done is None:
-                done = kafka.committed_offsets(self._settings, topic, self._plan.group) or self._plan.behind
+                done = kafka.committed_offsets(self._settings, topic, self._plan.group)
             if ends is None:
                 ends = kafka.end_offsets(self._settings, topic)
         except ServiceUnavailable as error:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from connectors import kafka
-from connectors.cassandra import Fences, Generations, Leases, Pointer, has_schema, open_session
+from connectors.cassandra import Generations, Leases, Pointer, has_schema, open_session
 from connectors.store import lease_name
 from pipelines.errors import JobFailed, Refused, ServiceUnavailable
-from pipelines.jobs.names import group_of, state_folders
-from pipelines.jobs.progress import progress
+from pipelines.jobs.names import state_folders
+from pipelines.jobs.prepare import identity_of
+from pipelines.jobs.progress import standing
 from pipelines.jobs.rest import ENDED, FlinkJob, FlinkRest
-from pipelines.jobs.saved_state import resumable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,9 +66,9 @@ def list_jobs(settings: Settings) -> list[JobInfo]:
             return []
         live = Pointer(session).read()
         known = Generations(session).all()
-        found = [_info(settings, session, "like-counts", g.generation, _identity(g.rules), live) for g in known]
+        found = [_info(settings, session, "like-counts", g.generation, identity_of(g.rules), live) for g in known]
         if known:
-            found.append(_info(settings, session, "user-likes", None, _identity(known[0].rules), live))
+            found.append(_info(settings, session, "user-likes", None, identity_of(known[0].rules), live))
         return found
 
 
@@ -176,7 +175,7 @@ def _running(
         raise Refused(f"the job {name} does not answer: it starts, or has died ({where})", "try again") from None
     if held is None or job is None or job.state in ENDED:
         raise Refused(f"no job {name} runs", "see `likes job list`")
-    return name, FlinkRest(held.job), job, state_folders(settings, pipeline, generation, _identity(rules))
+    return name, FlinkRest(held.job), job, state_folders(settings, pipeline, generation, identity_of(rules))
 
 
 def _job(held: Lease | None) -> FlinkJob | None:
@@ -187,7 +186,7 @@ def _job(held: Lease | None) -> FlinkJob | None:
 def _info(
     settings: Settings,
     session: CassandraSession,
-    pipeline: str,
+    pipeline: Pipeline,
     generation: int | None,
     identity: str,
     live: int | None,
@@ -201,14 +200,9 @@ def _info(
             state, job_id = ("starting", "") if job is None else (job.state, job.job_id)
         except ServiceUnavailable:
             state = "unknown"
-    folders = state_folders(settings, pipeline, generation, identity)
-    if generation is None:
-        saved, run = folders.latest(), held.owner if held else ""
-    else:
-        fence = Fences(session).read(generation)
-        saved, run = resumable(folders, fence), fence.saver
+    saved, done = standing(settings, session, pipeline, generation, identity)
     ends = kafka.end_offsets(settings, settings.kafka.events_topic)
-    counted = sum(progress(settings, group_of(pipeline, generation, identity), run, saved).values())
+    counted = sum(done.values())
     return JobInfo(
         pipeline=pipeline,
         generation=generation,
@@ -220,7 +214,3 @@ def _info(
         counted=counted,
         lag=sum(ends.values()) - counted,
     )
-
-
-def _identity(rules: str) -> str:
-    return str(json.loads(rules)["id"])

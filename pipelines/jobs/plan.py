@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -47,7 +47,6 @@ class Plan:
     Fields:
         counting: The generation.
         group: The consumer group, of this run alone.
-        behind: Offset by partition up to which everything is counted in the state that it resumes, as far as known.
         folders: Where state lies.
         start: Where it begins and ends.
         lease: Held by this run.
@@ -56,7 +55,6 @@ class Plan:
 
     counting: Counting
     group: str
-    behind: Mapping[int, int]
     folders: StateFolders
     start: Start
     lease: Lease

@@ -61,7 +61,12 @@ def live_counting(generations: Generations, pointer: Pointer) -> Counting | None
     if live is None:
         return None
     rules = next(known.rules for known in generations.all() if known.generation == live)
-    return Counting(live, json.loads(rules)["id"], rules, is_new=False)
+    return Counting(live, identity_of(rules), rules, is_new=False)
+
+
+def identity_of(rules: str) -> str:
+    """What is unique to the creation of the generation with these rules."""
+    return str(json.loads(rules)["id"])
 
 
 def keyspace_identity(generations: Generations) -> str:
@@ -69,7 +74,7 @@ def keyspace_identity(generations: Generations) -> str:
 
     Raises ServiceUnavailable.
     """
-    return str(json.loads(generations.all()[0].rules)["id"])
+    return identity_of(generations.all()[0].rules)
 
 
 def choose_generation(settings: Settings, session: CassandraSession, *, new: bool, now_ms: int) -> Counting:
@@ -217,7 +222,7 @@ def decide_start(
 def check_log(settings: Settings, counted: Mapping[int, int]) -> None:
     """Make sure that the log still holds what comes after the state that a run resumes.
 
-    A source whose offset is gone would jump to the earliest one without a word.
+    A source whose offset is gone would end the job as soon as it runs, without naming what is missing.
 
     Args:
         settings: Of the topic.

@@ -9,8 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from connectors import kafka
+from connectors.cassandra import Fences, Leases
+from pipelines.jobs.names import group_of, state_folders
+from pipelines.jobs.saved_state import resumable
 
 if TYPE_CHECKING:
+    from connectors.cassandra import CassandraSession
+    from pipelines.jobs.plan import Pipeline
     from pipelines.jobs.saved_state import SavedState
     from pipelines.settings import Settings
 
@@ -38,6 +43,31 @@ def progress(settings: Settings, pipeline_group: str, run: str, state: SavedStat
     groups = (group_of_run(pipeline_group, known) for known in runs)
     committed = (kafka.committed_offsets(settings, settings.kafka.events_topic, group) for group in groups)
     return next((offsets for offsets in committed if offsets), {})
+
+
+def standing(
+    settings: Settings, session: CassandraSession, pipeline: Pipeline, generation: int | None, identity: str
+) -> tuple[SavedState | None, dict[int, int]]:
+    """The state that a pipeline's next run would resume, None if there is none, and how far the pipeline has come.
+
+    Args:
+        settings: Of the topic and the state's folders.
+        session: Of the fence or the lease, which name the newest run.
+        pipeline: Which.
+        generation: What it counts; None for `user-likes`.
+        identity: Of the generation, or for `user-likes` of the keyspace.
+
+    Raises:
+        ServiceUnavailable: Kafka or Cassandra does not answer.
+    """
+    folders = state_folders(settings, pipeline, generation, identity)
+    if generation is None:
+        held = Leases(session).read(pipeline)
+        run, state = held.owner if held else "", folders.latest()
+    else:
+        fence = Fences(session).read(generation)
+        run, state = fence.saver, resumable(folders, fence)
+    return state, progress(settings, group_of(pipeline, generation, identity), run, state)
 
 
 def forget_others(settings: Settings, pipeline_group: str, keep: set[str]) -> None:

@@ -78,6 +78,10 @@ class FlinkRest:
         """The job's operator chains with their read and write counts. Raises ServiceUnavailable."""
         return list(self._ask("GET", f"/jobs/{job_id}")["vertices"])
 
+    def tasks_run(self, job_id: str) -> bool:
+        """Whether every task runs: a job is RUNNING as soon as it is scheduled. Raises ServiceUnavailable."""
+        return all(vertex["status"] == "RUNNING" for vertex in self.vertices(job_id))
+
     def cancel(self, job_id: str) -> None:
         """Ask the job to stop now; its last checkpoint stays. Raises ServiceUnavailable."""
         self._ask("PATCH", f"/jobs/{job_id}", params={"mode": "cancel"})

@@ -25,7 +25,7 @@ from pipelines.jobs.prepare import (
     keyspace_identity,
     live_counting,
 )
-from pipelines.jobs.progress import forget_others, group_of_run, progress
+from pipelines.jobs.progress import forget_others, group_of_run, progress, standing
 from pipelines.jobs.saved_state import offsets_in, resumable
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _prepared(settings: Settings, request: Request, session: CassandraSession, t
         known = progress(settings, group, "", start.restore)
         kafka.commit_offsets(settings, topic, group_of_run(group, owner), {**first, **known, **behind})
         planned = True
-        yield Plan(counting, group_of_run(group, owner), behind, folders, start, lease, f"{name} {owner[:8]}")
+        yield Plan(counting, group_of_run(group, owner), folders, start, lease, f"{name} {owner[:8]}")
     except BaseException:
         keeper.close()
         # What a cluster has taken goes on; if it has not, the lease runs out.
@@ -130,14 +130,9 @@ def _progress_of_live(
 ) -> Mapping[int, int]:
     if live is None:
         return {}
-    if pipeline == "user-likes":
-        identity = keyspace_identity(Generations(session))
-        folders = state_folders(settings, pipeline, None, identity)
-        return progress(settings, group_of(pipeline, None, identity), "", folders.latest())
-    fence = Fences(session).read(live.generation)
-    folders = state_folders(settings, pipeline, live.generation, live.identity)
-    group = group_of(pipeline, live.generation, live.identity)
-    return progress(settings, group, fence.saver, resumable(folders, fence))
+    counts = pipeline == "like-counts"
+    identity = live.identity if counts else keyspace_identity(Generations(session))
+    return standing(settings, session, pipeline, live.generation if counts else None, identity)[1]
 
 
 def _release(session: CassandraSession, lease: Lease) -> None:
