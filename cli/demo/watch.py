@@ -16,8 +16,8 @@ from connectors.kafka.tail import Tail
 from connectors.store import lease_name
 from pipelines.domain.events import Rules
 from pipelines.errors import JobFailed, ServiceUnavailable
-from pipelines.jobs.names import group_of
-from pipelines.jobs.progress import progress, standing
+from pipelines.jobs.names import group_of, state_folders
+from pipelines.jobs.progress import group_of_run, progress_of_run, standing
 from pipelines.jobs.rest import FlinkRest
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class Watch:
         self._stack = stack
         self._generation = counting.generation
         self._group = group_of("like-counts", counting.generation, counting.identity)
+        self._folders = state_folders(settings, "like-counts", counting.generation, counting.identity)
         self._identity = counting.identity
         self._replay = replay
         self._job = job
@@ -137,7 +138,8 @@ class Watch:
         self._ask_flink(session)
         self._ends = tail.ends(self._events)
         if self._run_id:
-            self._backlog.counted(progress(self._settings, self._group, self._run_id, None))
+            group = group_of_run(self._group, self._run_id)
+            self._backlog.counted(progress_of_run(self._settings, group, self._folders.latest(self._run_id)))
         if self._replay.finished and self._ends != self._compared and self._is_quiet():
             verdict = check(self._settings, session, self._generation, self._recount.totals())
             if tail.ends(self._events) == self._ends:

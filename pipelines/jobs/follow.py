@@ -13,6 +13,7 @@ from connectors import kafka
 from pipelines.errors import JobFailed, ServiceUnavailable, Superseded
 from pipelines.jobs.patience import Patience
 from pipelines.jobs.plan import Outcome
+from pipelines.jobs.progress import progress_of_run
 from pipelines.jobs.rest import ENDED, FlinkRest, shorten
 from pipelines.jobs.tail import Tail
 
@@ -103,9 +104,8 @@ class Follower:
             if not self._runs():
                 time.sleep(_POLL_S)
                 continue
-            # Offsets are committed when a checkpoint is complete, so what is committed has been stored.
             try:
-                done = kafka.committed_offsets(self._settings, topic, self._plan.group)
+                done = self._done()
             except ServiceUnavailable as error:
                 self._tell(f"waiting      {error.message}")  # as the job itself does
                 continue
@@ -125,6 +125,11 @@ class Follower:
         total = sum(ends.values())
         self._tell(f"counted      {total:,} events; state kept in {path}")
         return Outcome(self._plan.counting.generation, self._job_id, "FINISHED", path, total, round(counting_s, 3))
+
+    def _done(self) -> dict[int, int]:
+        """What this run has counted: what a complete checkpoint covers has been stored."""
+        saved = self._plan.folders.latest(self._plan.lease.owner)
+        return progress_of_run(self._settings, self._plan.group, saved)
 
     def _are_only_marks(self, done: Mapping[int, int], left: Mapping[int, int]) -> bool:
         """Whether the rest holds no record: transactions leave marks in the log, which nobody commits as counted."""
@@ -280,7 +285,7 @@ class Follower:
         topic = self._settings.kafka.events_topic
         try:
             if done is None:
-                done = kafka.committed_offsets(self._settings, topic, self._plan.group)
+                done = self._done()
             if ends is None:
                 ends = kafka.end_offsets(self._settings, topic)
         except ServiceUnavailable as error:

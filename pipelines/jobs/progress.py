@@ -1,17 +1,21 @@
-"""How far a pipeline has come: what the consumer groups of its runs have committed.
+"""How far a pipeline has come: what its newest state holds, and what the consumer groups of its runs have committed.
 
 A run commits at each checkpoint under a group of its own, so that what an earlier run committed never passes for its
 own. Until its first checkpoint it is as far as the state that it resumes from, whose run has committed that.
+
+Where the log is idle Kafka learns of a checkpoint up to 10 s late: the source's thread waits so long for records before
+it sends a commit (POLL_TIMEOUT of Flink's KafkaPartitionSplitReader). The checkpoint itself knows at once.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from connectors import kafka
 from connectors.cassandra import Fences, Leases
 from pipelines.jobs.names import group_of, state_folders
-from pipelines.jobs.saved_state import resumable
+from pipelines.jobs.saved_state import offsets_in, resumable
 
 if TYPE_CHECKING:
     from connectors.cassandra import CassandraSession
@@ -34,7 +38,7 @@ def progress(settings: Settings, pipeline_group: str, run: str, state: SavedStat
         settings: Of the topic.
         pipeline_group: What the groups of the pipeline's runs begin with.
         run: The newest run, "" where there is none.
-        state: What it resumed from, or would.
+        state: The newest, of that run or what it resumed from; None where there is none.
 
     Raises:
         ServiceUnavailable: No broker answers.
@@ -42,7 +46,32 @@ def progress(settings: Settings, pipeline_group: str, run: str, state: SavedStat
     runs = dict.fromkeys(known for known in (run, state.run if state else "") if known)
     groups = (group_of_run(pipeline_group, known) for known in runs)
     committed = (kafka.committed_offsets(settings, settings.kafka.events_topic, group) for group in groups)
-    return next((offsets for offsets in committed if offsets), {})
+    return _furthest(next((offsets for offsets in committed if offsets), {}), settings, state)
+
+
+def progress_of_run(settings: Settings, run_group: str, state: SavedState | None) -> dict[int, int]:
+    """The same of one run alone.
+
+    Args:
+        settings: Of the topic.
+        run_group: See `group_of_run`.
+        state: Its own newest state, None where it has none yet.
+
+    Raises:
+        ServiceUnavailable: No broker answers.
+    """
+    return _furthest(kafka.committed_offsets(settings, settings.kafka.events_topic, run_group), settings, state)
+
+
+def _furthest(committed: dict[int, int], settings: Settings, state: SavedState | None) -> dict[int, int]:
+    saved: dict[int, int] = {}
+    if state is not None:
+        with suppress(OSError):  # a newer one has replaced it meanwhile
+            saved = offsets_in(state, settings.kafka.events_topic)
+    return {
+        partition: max(committed.get(partition, 0), saved.get(partition, 0))
+        for partition in sorted(committed.keys() | saved.keys())
+    }
 
 
 def standing(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import struct
 from pathlib import Path
 
 import pytest
 
 from connectors import kafka
 from connectors.kafka.admin import commit_offsets
-from pipelines.jobs.progress import forget_others, group_of_run, progress
+from pipelines.jobs.progress import forget_others, group_of_run, progress, progress_of_run
 from pipelines.jobs.saved_state import SavedState
 from pipelines.settings import Settings
 
@@ -37,6 +39,22 @@ def test_a_run_that_starts_is_as_far_as_what_it_resumes(settings: Settings) -> N
     assert progress(settings, pipeline, NEW, None) == {}
     commit(settings, pipeline, NEW, {0: 6, 1: 7})
     assert progress(settings, pipeline, NEW, state) == {0: 6, 1: 7}
+
+
+def test_a_checkpoint_counts_before_kafka_has_heard_of_it(settings: Settings, tmp_path: Path) -> None:
+    def split(partition: int, offset: int) -> bytes:
+        topic = settings.kafka.events_topic.encode()
+        return struct.pack(">H", len(topic)) + topic + struct.pack(">iqq", partition, offset, -(1 << 63))
+
+    pipeline = f"like-counts.g1.{settings.cassandra.keyspace}"
+    state = SavedState(tmp_path / NEW / "chk-8", "checkpoint", 8)
+    state.path.mkdir(parents=True)
+    (state.path / "_metadata").write_bytes(split(0, 9) + split(2, 4) + split(1, 6))
+    commit(settings, pipeline, NEW, {0: 6, 1: 7})
+    assert progress(settings, pipeline, NEW, state) == {0: 9, 1: 7, 2: 4}
+    assert progress_of_run(settings, group_of_run(pipeline, NEW), state) == {0: 9, 1: 7, 2: 4}
+    shutil.rmtree(state.path)  # as Flink does once it has a newer one
+    assert progress_of_run(settings, group_of_run(pipeline, NEW), state) == {0: 6, 1: 7}
 
 
 def test_other_runs_are_forgotten_and_other_pipelines_are_not(settings: Settings) -> None:
