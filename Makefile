@@ -11,7 +11,7 @@ LOCK_STAMP := $(VENV)/.locked-$(shell cksum < requirements.lock | tr ' ' -)
 PROJECT_STAMP := $(VENV)/.project-$(shell cksum < pyproject.toml | tr ' ' -)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint bench-quick lock clean
+.PHONY: help setup demo test lint bench-quick lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -22,10 +22,7 @@ setup: $(LOCK_STAMP) $(PROJECT_STAMP) ## .venv from the lock, and the verified j
 demo: setup ## start everything, replay a real reaction log, watch the counts (ARGS="--sample")
 	@$(BIN)/likes demo $(ARGS)
 
-test: setup ## the tests, on services that they start themselves (ARGS="tests/unit -k register")
-	$(BIN)/python -m pytest -m "not heavy" $(ARGS)
-
-test-all: setup ## every test, those that run, kill and resume whole jobs included (half an hour and more)
+test: setup ## every test, on services that they start themselves (ARGS="tests/unit -k register")
 	$(BIN)/python -m pytest $(ARGS)
 
 lint: setup ## ruff check, ruff format --check, mypy --strict

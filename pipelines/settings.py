@@ -198,7 +198,7 @@ class JobSettings(_Section):
     managed_memory_mb: int = Field(
         default=1_024, ge=64, le=1_048_576, description="for RocksDB, of an embedded MiniCluster"
     )
-    mini_batch_rows: int = Field(default=500_000, ge=1, le=10_000_000, description="a full batch flushes early")
+    mini_batch_rows: int = Field(default=50_000, ge=1, le=10_000_000, description="a full batch flushes early")
     arrow_batch_rows: int = Field(default=10_000, ge=1, le=1_000_000, description="totals in one call to the stores")
     lease_ttl_s: int = Field(default=20, ge=3, le=600, description="after which a silent job may be replaced")
     restart_attempts: int = Field(default=1_000_000, ge=1, description="how often a failed job restarts by itself")

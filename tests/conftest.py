@@ -18,14 +18,6 @@ from tests.support import CLI, ROOT, FreshSettings, Likes, cli_environment
 _REDIS_DATABASES = 16
 # Started in the background by a shell, we would ignore interrupts and so would everything that we start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# Whole jobs that are run, killed and resumed: minutes each. `make test-all` runs them too.
-_HEAVY = ("tests/cluster/", "tests/crash/", "tests/integration/test_count_")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.relative_to(ROOT).as_posix().startswith(_HEAVY):
-            item.add_marker(pytest.mark.heavy)
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from confluent_kafka import Producer
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.structs import OffsetAndMetadata, TopicPartition
@@ -211,6 +212,17 @@ def test_reading_stays_inside_its_range_and_skips_what_the_log_has_dropped(setti
     assert beginning_offsets(settings, events)[partition] == 4_500
     rest = list(read_topic(settings, events, dict.fromkeys(range(4), 0), end_offsets(settings, events)))
     assert [record.offset for record in rest] == list(range(4_500, 5_000))
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_whatever_producers_compress_with_is_read(settings: Settings, events: str, codec: str) -> None:
+    producer = Producer({"bootstrap.servers": settings.kafka.bootstrap, "compression.type": codec, "linger.ms": 50})
+    sent = {b"%d " % number * 100 for number in range(200)}
+    for value in sent:
+        producer.produce(events, value)
+    producer.flush()
+    assert {record.value for record in everything(settings, events)} == sent
+    ensure_topics(settings, 1)  # which looks at the oldest records
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # kafka-python's refused sockets
