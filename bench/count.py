@@ -1,7 +1,9 @@
-"""One bounded counting run in a process of its own, with or without the stores; prints its outcome as JSON.
+"""Bounded counting runs in a process of their own, with or without the stores; prints the outcome of each as JSON.
 
 Settings come from the environment, as for `likes`. Without the stores everything else is the same plan: reading,
-validating, dedup, counting, checkpoints, the Python function, and `content-counts`.
+validating, dedup, counting, checkpoints, the Python function, and `content-counts`. Several runs share one JVM, so that
+only the first has its warm-up; each counts the same topic from the beginning into names of its own, and begins once a
+line comes in.
 """
 
 from __future__ import annotations
@@ -13,8 +15,11 @@ from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
+import psutil
+import redis
 from pyflink.table.udf import ScalarFunction
 
+from bench.fresh import numbered
 from cli.common import settings_from_process
 from pipelines.jobs.plan import Request
 from pipelines.jobs.run import run
@@ -32,14 +37,34 @@ class NoStores(ScalarFunction):
         return columns[6]
 
 
+def cpu_s() -> float:
+    """Seconds of processor time that this process and its children have used, the JVM among them."""
+    me = psutil.Process()
+    times = [process.cpu_times() for process in [me, *me.children(recursive=True)]]
+    return sum(each.user + each.system for each in times)
+
+
 def main() -> None:
-    """Run once."""
+    """Run."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--no-stores", action="store_true", help="write content-counts alone")
+    parser.add_argument("--runs", type=int, default=1)
     arguments = parser.parse_args()
-    function = NoStores() if arguments.no_stores else None
-    outcome = run(settings_from_process(), Request(bounded=True), lambda line: print(line, file=sys.stderr), function)
-    print(json.dumps(asdict(outcome)))
+    settings = settings_from_process()
+    for number in range(arguments.runs):
+        if number:
+            sys.stdin.readline()
+        function = NoStores() if arguments.no_stores else None
+        if function is None:
+            with redis.Redis.from_url(settings.redis.url.get_secret_value()) as client:
+                client.flushdb()  # every run is a first generation, and its versions are no newer than the last one's
+        before = cpu_s()
+        outcome = run(numbered(settings, number), Request(bounded=True), _tell, function)
+        print(json.dumps(asdict(outcome) | {"cpu_s": round(cpu_s() - before, 2)}), flush=True)
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One bounded run of the first steps of the plan, in a process of its own, its rows thrown away; prints a JSON outcome.
+"""Bounded runs of the first steps of the plan, in a process of their own, rows thrown away; prints a JSON outcome each.
 
     .venv/bin/python -m bench.stages parse
 
@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 import time
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.harness import tell
 from cli.common import settings_from_process
 from connectors import kafka
 from deploy.flink.local_stack.jars import ensure_jars
@@ -106,17 +106,14 @@ def measure(settings: Settings, stage: str, folder: Path) -> dict[str, object]:
 
 
 def main() -> None:
-    """Run once."""
+    """Run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stage", choices=STAGES)
-    stage = parser.parse_args().stage
-    with tempfile.TemporaryDirectory(prefix="likes-bench-") as folder:
-        print(json.dumps(measure(settings_from_process(), stage, Path(folder))))
-
-
-def tell(line: str) -> None:
-    """A line for people."""
-    print(line, file=sys.stderr, flush=True)
+    parser.add_argument("--runs", type=int, default=1, help="in one JVM, so that only the first has its warm-up")
+    arguments = parser.parse_args()
+    for _ in range(arguments.runs):
+        with tempfile.TemporaryDirectory(prefix="likes-bench-") as folder:
+            print(json.dumps(measure(settings_from_process(), arguments.stage, Path(folder))), flush=True)
 
 
 if __name__ == "__main__":

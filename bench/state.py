@@ -3,7 +3,7 @@
     .venv/bin/python -m bench.state --registers 50000000
 
 The events are made by Flink's own generator, so that Kafka and validation do not hide what state costs. Prints one JSON
-object: the rate while the state held so many registers, and its bytes per register in the last checkpoint.
+object: rates (events/s) while the state held so many registers, and its bytes per register in the last checkpoint.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench.stages import environment, tell, throw_away
+from bench.harness import tell
+from bench.stages import environment, throw_away
 from pipelines.domain.register import REACTION_SHIFT, TIME_SHIFT, Reaction
 from pipelines.errors import JobFailed, ServiceUnavailable
 from pipelines.settings import Settings
@@ -27,13 +28,14 @@ from pipelines.steps.count import count
 from pipelines.steps.dedup import dedup
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pipelines.jobs.rest import FlinkRest
 
 _CONTENTS = 100_003
 _FIRST_MS = 1_767_225_600_000
 _POLL_S = 1.0
+_SLICE, _SLICES = 1_000_000, 3
 _EVENTS = "synthetic_events"
 
 
@@ -50,26 +52,41 @@ class Sample:
     registers: int
 
 
-def rate_until(samples: Sequence[Sample], registers: int) -> float:
-    """Events per second while the state grew from half of so many registers to all of them: the slope of a line.
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """A run that filled the state.
 
-    Registers come in bundles of a checkpoint each, so two samples alone would tell little.
+    Fields:
+        samples: In order.
+        bytes_per_register: In the newest checkpoint.
+    """
+
+    samples: tuple[Sample, ...]
+    bytes_per_register: float
+
+
+def slice_rates(samples: Sequence[Sample], registers: int) -> tuple[float, ...]:
+    """Events per second in three slices of a million registers each, of which the last ends with so many.
+
+    With less than four million it begins there instead: before, the JVM is still cold. Registers come in bundles of a
+    checkpoint each, so each figure is the slope of a line through all samples of its slice.
 
     Args:
         samples: In order.
-        registers: Where it ends.
+        registers: Where it ends or begins.
     """
-    window = [sample for sample in samples if registers / 2 <= sample.registers <= registers]
+    first = max(registers - _SLICES * _SLICE, _SLICE)
+    return tuple(_slope(samples, first + number * _SLICE) for number in range(_SLICES))
+
+
+def _slope(samples: Sequence[Sample], first: int) -> float:
+    window = [sample for sample in samples if first <= sample.registers <= first + _SLICE]
     slope, _ = np.polyfit([sample.seconds for sample in window], [sample.registers for sample in window], 1)
     return float(slope)
 
 
-def measure(settings: Settings, registers: int, folder: Path) -> dict[str, Any]:
-    """Fill the state.
-
-    Returns:
-        registers, seconds, samples ([seconds, registers]), bytes_per_register (in the newest checkpoint).
-    """
+def measure(settings: Settings, registers: int, folder: Path, tell: Callable[[str], None]) -> Grown:
+    """Fill the state with so many registers."""
     env, rest = environment(settings, "bench state", folder)
     env.execute_sql(
         f"""CREATE TEMPORARY TABLE numbers (i BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '100000000',
@@ -89,18 +106,12 @@ def measure(settings: Settings, registers: int, folder: Path) -> dict[str, Any]:
     changes(env, settings.events)
     count(env)
     client = throw_away(env, "count")
-    samples, bytes_each = _watch(rest, str(client.get_job_id()), registers)
+    grown = _watch(rest, str(client.get_job_id()), registers, tell)
     client.cancel().result()
-    return {
-        "registers": registers,
-        "seconds": round(samples[-1].seconds - samples[0].seconds, 1),
-        "samples": [[round(sample.seconds, 2), sample.registers] for sample in samples],
-        "bytes_per_register": round(bytes_each, 1),
-    }
+    return grown
 
 
-def _watch(rest: FlinkRest, job_id: str, registers: int) -> tuple[list[Sample], float]:
-    """Samples until the state has so many registers, and the bytes of each in the checkpoint that comes then."""
+def _watch(rest: FlinkRest, job_id: str, registers: int, tell: Callable[[str], None]) -> Grown:
     began, samples = time.monotonic(), [Sample(0.0, 0)]
     while samples[-1].registers < registers:
         time.sleep(_POLL_S)
@@ -110,7 +121,7 @@ def _watch(rest: FlinkRest, job_id: str, registers: int) -> tuple[list[Sample], 
     done = rest.completed_checkpoints(job_id)
     while rest.completed_checkpoints(job_id) == done:
         time.sleep(_POLL_S)
-    return samples, rest.state_bytes(job_id) / _registers(rest, job_id)
+    return Grown(tuple(samples), round(rest.state_bytes(job_id) / _registers(rest, job_id), 1))
 
 
 def _registers(rest: FlinkRest, job_id: str) -> int:
@@ -129,10 +140,10 @@ def main() -> None:
     parser.add_argument("--registers", type=int, default=50_000_000)
     registers = parser.parse_args().registers
     with tempfile.TemporaryDirectory(prefix="likes-bench-") as folder:
-        found = measure(Settings(), registers, Path(folder))
-    samples = [Sample(*sample) for sample in found.pop("samples")]
-    sizes = [size for size in (4_000_000, 10_000_000, 50_000_000) if size <= registers]
-    print(json.dumps(found | {"events_per_s": {str(size): round(rate_until(samples, size)) for size in sizes}}))
+        grown = measure(Settings(), registers, Path(folder), tell)
+    sizes = [size for size in (1_000_000, 10_000_000, 50_000_000) if size <= registers]
+    rates = {str(size): [round(rate) for rate in slice_rates(grown.samples, size)] for size in sizes}
+    print(json.dumps({"registers": registers, "bytes_per_register": grown.bytes_per_register, "events_per_s": rates}))
 
 
 if __name__ == "__main__":

@@ -47,7 +47,8 @@ class TrafficModel:
         late: Share that arrive late.
         late_ms: How late these are on average.
         moves: Share in which a user reacts from a random region.
-        spike_share: Share that the viral content takes while its spike lasts, beside its ordinary part.
+        viral_share: Share that the viral content takes all the time, beside its ordinary part.
+        spike_share: The same while its spike lasts.
         spike_events: A spike comes once in so many events (or once in the log, if that is shorter) and lasts a tenth.
         regions: Names, the most frequent first.
 
@@ -63,12 +64,13 @@ class TrafficModel:
     late: float = 0.02
     late_ms: int = 120_000
     moves: float = 0.002
+    viral_share: float = 0.0
     spike_share: float = 0.5
     spike_events: int = 100_000
     regions: tuple[str, ...] = ("us", "eu", "ap")
 
     def __post_init__(self) -> None:
-        for name in ("toggles", "duplicates", "late", "moves", "spike_share"):
+        for name in ("toggles", "duplicates", "late", "moves", "viral_share", "spike_share"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be from 0 to 1")
         if self.toggles + self.duplicates > 1:
@@ -166,7 +168,8 @@ def _block(
     size = len(due_ms)
     content = np.searchsorted(popularity, rng.random(size) * popularity[-1], side="right").astype(np.int64)
     content = np.minimum(content, model.contents - 1)
-    content[spike & (rng.random(size) < model.spike_share)] = model.viral_content
+    viral = rng.random(size) < np.where(spike, max(model.spike_share, model.viral_share), model.viral_share)
+    content[viral] = model.viral_content
     user = rng.integers(model.users, size=size)
     action = _weighted(rng, size, np.array(_ACTION_SHARES))
 

@@ -24,6 +24,7 @@ class Peer:
     Fields:
         name: In the report.
         events: In a run that takes 10 to 30 s on 2 cores.
+        primer_events: Counted before anything is measured; a JVM needs many to be warm.
         crash_events: In a crash run, so that several commits come before its middle.
         command: Starts one process of it.
         processes: How many are started, told apart by `--index`.
@@ -38,6 +39,7 @@ class Peer:
     events: int
     crash_events: int
     command: Command
+    primer_events: int = 1_000
     processes: int = 1
     ports: int = 0
     output: Literal["topic", "redis"] = "topic"
@@ -126,6 +128,7 @@ PEERS = (
         name="kafka_streams",
         events=600_000,
         crash_events=600_000,
+        primer_events=200_000,
         command=environment.ensure_streams,
         versions="Kafka Streams 4.1.1, compiled from Groovy 4.0.28",
         notes="2 stream threads, exactly_once_v2, RocksDB with changelogs, commits every second",

