@@ -23,7 +23,8 @@ from bench.peers import own, run
 from bench.peers.catalogue import PEERS, Peer
 from bench.peers.log import Log, make_log
 from bench.peers.report import Row, table
-from bench.peers.run import Outcome, PeerFailed
+from bench.peers.run import Outcome
+from bench.processes import PeerFailed
 from bench.quick import ZIPF
 from deploy.flink.local_stack import Stack
 from pipelines.errors import LikesError
