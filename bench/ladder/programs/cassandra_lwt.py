@@ -21,7 +21,7 @@ from cassandra.query import dict_factory
 from bench.ladder.programs.consumer import arguments, opened
 from bench.ladder.taps import STEPS
 
-_BATCH = 400
+_BATCH = 100
 _TOGETHER = 32
 _REQUEST_S = 10.0
 _READ = "SELECT likes, dislikes FROM counts WHERE content_id = ?"

@@ -9,9 +9,18 @@ from __future__ import annotations
 import redis
 
 from bench.ladder.programs.consumer import arguments, opened
-from bench.ladder.taps import STEPS
+from bench.ladder.taps import STEPS, Tap
 
 _BATCH = 2_000
+
+
+def apply(client: redis.Redis, taps: list[Tap]) -> None:
+    """Apply a batch."""
+    pipeline = client.pipeline(transaction=False)
+    for tap in taps:
+        kind, step = STEPS[tap.action]
+        (pipeline.incr if step > 0 else pipeline.decr)(f"{kind}:{tap.content_id}")
+    pipeline.execute()
 
 
 def main() -> None:
@@ -20,11 +29,7 @@ def main() -> None:
     client = redis.Redis.from_url(options.redis)
     with opened(options) as taps:
         while True:
-            pipeline = client.pipeline(transaction=False)
-            for tap in taps.read(_BATCH):
-                kind, step = STEPS[tap.action]
-                (pipeline.incr if step > 0 else pipeline.decr)(f"{kind}:{tap.content_id}")
-            pipeline.execute()
+            apply(client, taps.read(_BATCH))
             taps.commit()
 
 
