@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupState, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from connectors.cassandra import CassandraSession, Fences, Generations, Pointer
 from pipelines.jobs.names import group_of
@@ -62,6 +63,16 @@ class Progress:
                 }
             )
         return self._consumers[group]
+
+
+def members(bootstrap: str, group: str) -> int:
+    """How many members share a consumer group's partitions; 0 while they are still being shared out."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    try:
+        found = admin.describe_consumer_groups([group])[group].result(_TIMEOUT_S)
+    except KafkaException:
+        return 0  # nobody has joined yet
+    return len(found.members) if found.state == ConsumerGroupState.STABLE else 0
 
 
 def share(committed: Mapping[int, int], begin: Mapping[int, int], end: Mapping[int, int]) -> float:

@@ -14,7 +14,7 @@ from bench.fill import fill
 from bench.fresh import environment_of, fresh_settings
 from bench.ladder.designs import Design
 from bench.ladder.log import Load, Parts, partition_of
-from bench.ladder.progress import Progress, group_of_job, share
+from bench.ladder.progress import Progress, group_of_job, members, share
 from bench.ladder.reference import Counts, Difference, Reference, continued, difference
 from bench.ladder.staleness import BACKGROUND_PER_S, probe_lines, schedule, staleness
 from bench.ladder.stores import BothStores, Store, store_of
@@ -31,7 +31,6 @@ _ROOT = Path(__file__).resolve().parents[2]
 _LOOK_S = 0.05
 _JOB_LOOK_S = 0.25
 _LIMIT_S = 120.0
-_AIM_S = 0.001
 
 Tell = Callable[[str], None]
 
@@ -44,6 +43,7 @@ class Trial:
         design: Which.
         load: What is tapped.
         settings: Of its topic and keyspace.
+        group: Of its consumers, if it is a program.
         processes: Its own.
         store: Where its counts are.
         progress: How far it is.
@@ -56,6 +56,7 @@ class Trial:
     design: Design
     load: Load
     settings: Settings
+    group: str
     processes: Processes
     store: Store
     progress: Progress
@@ -71,10 +72,11 @@ class Trial:
         Raises:
             PeerFailed: They ended or were too slow.
         """
-        lines = list(primer(time.time_ns() // 1_000_000))
-        begin = dict.fromkeys(range(self.settings.kafka.partitions), 0)
-        fill(self.settings, lines)
+        lines = list(primer(_now_ms()))
+        begin = self.progress.ends()
         self.processes.start()
+        self._gather()
+        fill(self.settings, lines)
         self._settle(begin, self.progress.ends())
         for line in lines:
             self._take(line, kafka.content_key(line))
@@ -114,12 +116,7 @@ class Trial:
         with self._held() as (held, begin, end):
             held.release()
             self._wait(begin, end, self.design.kill_after)
-            seen = self.store.changes()
-            while self.store.changes() == seen:
-                self.processes.check(restart=False)
-                if share(self.progress.committed(), begin, end) >= 1:
-                    raise PeerFailed(f"{self.design.name} was done before it could be killed")
-                time.sleep(_AIM_S)
+            self._await_write(begin, end)
             self.processes.kill()
             reached = share(self.progress.committed(), begin, end)
             self.processes.start()
@@ -155,6 +152,26 @@ class Trial:
         self.published += 1
         if self.reference and (tap := tap_of(line, partition_of(key, self.settings.kafka.partitions))):
             self.reference.take(tap)
+
+    def _gather(self) -> None:
+        """Wait until all processes have partitions: who joins later makes others hand theirs over in mid-batch."""
+        deadline = time.monotonic() + _LIMIT_S
+        while not self.design.is_job and members(self.settings.kafka.bootstrap, self.group) < self.design.processes:
+            self.processes.check(restart=False)
+            if time.monotonic() > deadline:
+                raise PeerFailed(f"{self.design.name} has not joined: {self.processes.last_lines()}")
+            time.sleep(_LOOK_S)
+
+    def _await_write(self, begin: dict[int, int], end: dict[int, int]) -> None:
+        """Return as soon as the store has been written; what is done in between is kept short."""
+        seen, look_at = self.store.changes(), 0.0
+        while self.store.changes() == seen:
+            if (now := time.monotonic()) < look_at:
+                continue
+            look_at = now + (_JOB_LOOK_S if self.design.is_job else _LOOK_S)
+            self.processes.check(restart=False)
+            if share(self.progress.committed(), begin, end) >= 1:
+                raise PeerFailed(f"{self.design.name} was done before it could be killed")
 
     def _settle(self, begin: dict[int, int], end: dict[int, int]) -> float:
         """Wait until everything is committed; returns when, in monotonic seconds."""
@@ -205,7 +222,7 @@ def prepared(stack: Stack, design: Design, load: Load, *, events: int, runs: int
         environment = {**environment_of(stack, settings), "PYTHONPATH": str(_ROOT)}
         processes = Processes(design.name, commands, folder, environment)
         closing.callback(processes.kill)
-        yield Trial(design, load, settings, processes, store, progress, parts, reference, {})
+        yield Trial(design, load, settings, group, processes, store, progress, parts, reference, {})
 
 
 def _commands(design: Design, settings: Settings, url: str, group: str, capacity: int) -> list[list[str]]:

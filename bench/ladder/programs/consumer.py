@@ -11,11 +11,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from bench.ladder.taps import Tap, tap_of
 
 _WAIT_S = 0.05
+_LOST = (KafkaError.REBALANCE_IN_PROGRESS, KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID)
 
 
 class Taps:
@@ -59,9 +60,18 @@ class Taps:
         return taps
 
     def commit(self) -> None:
-        """Everything that was read has been applied."""
+        """Everything that was read has been applied.
+
+        Raises:
+            KafkaException: The broker refuses.
+        """
         if self._moved:
-            self._consumer.commit(asynchronous=False)
+            try:
+                self._consumer.commit(asynchronous=False)
+            except KafkaException as error:
+                # Another member has the partitions and reads the batch again.
+                if error.args[0].code() not in _LOST:
+                    raise
             self._moved = False
 
     def close(self) -> None:
