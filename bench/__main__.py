@@ -13,24 +13,33 @@ import argparse
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from bench import machine, page, plots, sections
 from bench.harness import names_of, own_stack, save, tell
+from bench.ladder.run import run_ladder
 from bench.peers.contenders import compare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from bench.counting import Bench
-    from bench.report import Row
+
+
+class HasJson(Protocol):
+    """A row of any section."""
+
+    def as_json(self) -> dict[str, object]:
+        """For the file."""
+
 
 _HERE = Path(__file__).parent
-_SECTIONS: dict[str, Callable[[Bench, int], Iterator[Row]]] = {
+_SECTIONS: dict[str, Callable[[Bench, int], Iterator[HasJson]]] = {
     "limits": sections.limits,
     "scale": sections.scale,
     "skew": sections.skew,
     "latency": sections.latency,
+    "ladder": run_ladder,
     "peers": compare,
     "state": sections.registers,
 }

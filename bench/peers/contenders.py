@@ -10,7 +10,8 @@ from bench.counting import Bench
 from bench.peers import own, run
 from bench.peers.catalogue import PEERS, Peer
 from bench.peers.log import Log
-from bench.peers.run import Outcome, PeerFailed
+from bench.peers.run import Outcome
+from bench.processes import PeerFailed
 from bench.report import Row
 from bench.workloads import ZIPF
 from pipelines.errors import LikesError

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -68,13 +68,21 @@ class HeldLog:
     Args:
         bootstrap: Of the broker.
         topic: Which exists.
-        lines: Keyed by their content.
+        lines: Of the log.
+        key: Of a line.
 
     Raises:
         KafkaException: The broker refuses or does not answer.
     """
 
-    def __init__(self, bootstrap: str, topic: str, lines: Iterable[bytes]) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        lines: Iterable[bytes],
+        *,
+        key: Callable[[bytes], bytes | None] = kafka.content_key,
+    ) -> None:
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -89,7 +97,7 @@ class HeldLog:
         self._producer.init_transactions(_TIMEOUT_S)
         self._producer.begin_transaction()
         for line in lines:
-            self._producer.produce(topic, line, key=kafka.content_key(line))
+            self._producer.produce(topic, line, key=key(line))
             if len(self._producer) >= _QUEUED:
                 self._producer.poll(0.1)
         self._producer.flush()

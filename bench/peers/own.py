@@ -15,7 +15,8 @@ from bench.counting import Bench, Filled
 from bench.fill import fill
 from bench.fresh import environment_of, fresh_settings
 from bench.peers.log import Log
-from bench.peers.run import FIRST_KILL, Outcome, PeerFailed, Tell, off_by, second_kill, share_of
+from bench.peers.run import FIRST_KILL, Outcome, Tell, off_by, second_kill, share_of
+from bench.processes import PeerFailed
 from deploy.flink.local_stack import Stack
 from pipelines.errors import LikesError
 from pipelines.settings import Settings

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import subprocess
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
 
-import redis
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -21,6 +17,8 @@ from bench.fill import fill
 from bench.peers.catalogue import Peer
 from bench.peers.log import Counts, HeldLog, Log, primer, primer_truth
 from bench.peers.outputs import Output, RedisOutput, TopicOutput
+from bench.processes import PeerFailed, Processes
+from bench.services import durable_redis, remove_topics
 from deploy.flink.local_stack import Stack
 from deploy.flink.local_stack.ports import HOST, free_port
 from pipelines.settings import Settings, load_settings
@@ -35,15 +33,9 @@ _SILENCE_S = 150.0
 _CRASH_POLL_S = 0.2
 FIRST_KILL, _SECOND_KILL = 0.4, 0.6
 _APART, _LATEST = 0.1, 0.95
-_RESTARTS = 3
-_GRACE_S = 15.0
 _TIMEOUT_S = 30.0
 
 Tell = Callable[[str], None]
-
-
-class PeerFailed(Exception):
-    """A peer ended by itself or came to no end; the message says what its log says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,81 +127,6 @@ def crash(stack: Stack, peer: Peer, log: Log, tell: Tell) -> Outcome:
     return Outcome(log.events, 0.0, wrong == 0, wrong, (first, second), run.processes.restarts)
 
 
-class Processes:
-    """The processes of one peer, each the leader of a process group.
-
-    Args:
-        peer: Which.
-        commands: One for each process.
-        folder: Gets their logs.
-    """
-
-    def __init__(self, peer: Peer, commands: list[list[str]], folder: Path) -> None:
-        self._peer, self._commands, self._folder = peer, commands, folder
-        self._running: list[subprocess.Popen[bytes]] = []
-        self.restarts = 0
-
-    def start(self) -> None:
-        """Start all of them."""
-        for index in range(len(self._commands)):
-            self._running.append(self._start(index))
-
-    def kill(self) -> None:
-        """End all of them as a crash would; returns once they are gone."""
-        for process in self._running:
-            _signal_group(process, signal.SIGKILL)
-        for process in self._running:
-            process.wait()
-        self._running.clear()
-
-    def stop(self) -> None:
-        """End all of them in order, and what is left of their groups by force."""
-        for process in self._running:
-            _signal_group(process, signal.SIGTERM)
-        deadline = time.monotonic() + _GRACE_S
-        for process in self._running:
-            try:
-                process.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                continue
-        self.kill()
-
-    def check(self, *, restart: bool) -> None:
-        """See that all run.
-
-        Args:
-            restart: Start what has ended again, a few times.
-
-        Raises:
-            PeerFailed: One has ended.
-        """
-        for index, process in enumerate(self._running):
-            if process.poll() is None:
-                continue
-            if not restart or self.restarts >= _RESTARTS:
-                raise PeerFailed(f"{self._peer.name} ended with {process.returncode}: {self.last_lines()}")
-            _signal_group(process, signal.SIGKILL)
-            self.restarts += 1
-            self._running[index] = self._start(index)
-
-    def last_lines(self) -> str:
-        """The end of their logs."""
-        texts = (log.read_text(encoding="utf-8", errors="replace") for log in sorted(self._folder.glob("*.log")))
-        return " / ".join(" | ".join(text.strip().splitlines()[-3:])[-600:] for text in texts)
-
-    def _start(self, index: int) -> subprocess.Popen[bytes]:
-        with (self._folder / f"{index}.log").open("ab") as log:
-            return subprocess.Popen(
-                self._commands[index],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=self._folder,
-                env={**os.environ, **self._peer.environment},
-                start_new_session=True,
-            )
-
-
 @dataclass(slots=True)
 class _Run:
     """A peer with its log, ready to start."""
@@ -299,15 +216,16 @@ def _prepared(stack: Stack, peer: Peer, log: Log, tell: Tell) -> Iterator[_Run]:
     }
     flags = [part for name, value in arguments.items() for part in (f"--{name}", value)]
     commands = [[*start, *flags, "--index", str(index)] for index in range(peer.processes)]
-    processes = Processes(peer, commands, folder)
-    with _redis_for(peer, url), closing(_output(peer, bootstrap, url, out, settings.kafka.partitions)) as output:
+    processes = Processes(peer.name, commands, folder, peer.environment)
+    store = durable_redis(url) if peer.output == "redis" else nullcontext()
+    with store, closing(_output(peer, bootstrap, url, out, settings.kafka.partitions)) as output:
         held = HeldLog(bootstrap, settings.kafka.events_topic, log.lines())
         try:
             yield _Run(peer, {**log.truth, **primer_truth(peer.primer_events)}, held, output, processes)
         finally:
             processes.stop()
             held.drop()
-            _remove(bootstrap, unique)
+            remove_topics(bootstrap, unique)
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -320,42 +238,7 @@ def _output(peer: Peer, bootstrap: str, url: str, out: str, partitions: int) -> 
     return RedisOutput(url) if peer.output == "redis" else TopicOutput(bootstrap, out, partitions)
 
 
-@contextmanager
-def _redis_for(peer: Peer, url: str) -> Iterator[None]:
-    """Redis empty, and durable for who keeps state in it: an append-only file, and nothing is evicted."""
-    if peer.output != "redis":
-        yield
-        return
-    with redis.Redis.from_url(url) as client:
-        client.flushdb()
-        before = {name: client.config_get(name)[name] for name in ("maxmemory", "appendfsync", "appendonly")}
-        wanted = {"maxmemory": "0", "appendfsync": "everysec", "appendonly": "yes"}
-        try:
-            for name, value in wanted.items():
-                client.config_set(name, value)
-            yield
-        finally:
-            client.flushdb()
-            for name, value in before.items():
-                client.config_set(name, value)
-
-
 def _create(bootstrap: str, topic: str, partitions: int) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config={"cleanup.policy": "compact"})
     admin.create_topics([new])[topic].result(_TIMEOUT_S)
-
-
-def _remove(bootstrap: str, unique: str) -> None:
-    """Remove the topics of a run, those that the peer made included, so that the broker has no work with them."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    names = [name for name in admin.list_topics(timeout=_TIMEOUT_S).topics if unique in name]
-    for removed in admin.delete_topics(names).values() if names else ():
-        removed.exception(_TIMEOUT_S)
-
-
-def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    try:
-        os.killpg(process.pid, number)
-    except ProcessLookupError:
-        return
