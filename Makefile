@@ -11,7 +11,7 @@ LOCK_STAMP := $(VENV)/.locked-$(shell cksum < requirements.lock | tr ' ' -)
 PROJECT_STAMP := $(VENV)/.project-$(shell cksum < pyproject.toml | tr ' ' -)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench bench-quick lock clean
+.PHONY: help setup demo test lint bench bench-quick bench-guard lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -32,6 +32,9 @@ lint: setup ## ruff check, ruff format --check, mypy --strict
 
 bench-quick: setup ## throughput, skew and latency; each asserts its result before it prints a time
 	$(BIN)/python -m bench.quick $(ARGS)
+
+bench-guard: setup ## ratios that noise does not move and a mistake does; a few minutes
+	$(BIN)/python -m bench.guard $(ARGS)
 
 bench: setup ## the whole report, 40 minutes (ARGS="--only peers"): bench/report.md
 	$(BIN)/python -m bench $(ARGS)

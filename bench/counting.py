@@ -141,6 +141,28 @@ class Bench:
                 found.append(run)
         return found[int(warm_up) :]
 
+    def staged(self, filled: Filled, stage: str, runs: int) -> Iterator[float]:
+        """Events per second of the first steps of the plan alone, in a warm JVM; what they come to is thrown away.
+
+        Args:
+            filled: The log.
+            stage: Of `bench.stages`.
+            runs: How often.
+        """
+        done = subprocess.run(
+            [sys.executable, "-m", "bench.stages", stage, "--runs", str(runs + 1)],
+            env=environment_of(self.stack, filled.settings),
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        for line in done.stdout.splitlines()[1:]:  # the first is the warm-up
+            outcome = json.loads(line)
+            assert outcome["events"] == filled.events
+            rate = filled.events / float(outcome["seconds"])
+            self.tell(f"{stage}: {rate:,.0f} events/s")
+            yield rate
+
     @contextmanager
     def _process(self, settings: Settings, arguments: list[str]) -> Iterator[subprocess.Popen[str]]:
         process = subprocess.Popen(

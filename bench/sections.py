@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
 from bench import state
-from bench.fresh import environment_of
 from bench.latency import Latencies, TooSlow, measure, present_lines, running_job
 from bench.report import Row
 from bench.stages import STAGES
@@ -35,7 +31,7 @@ def limits(bench: Bench, runs: int) -> Iterator[Row]:
     """What each step costs: ever longer parts of the same plan on the same log."""
     zipf = bench.fill(ZIPF, _EVENTS)
     for stage in STAGES:
-        rates = tuple(_stage_rates(bench, zipf, stage, runs))
+        rates = tuple(bench.staged(zipf, stage, runs))
         notes = "rows thrown away; the whole plan below asserts what they come to"
         yield Row("limits", stage, ZIPF.name, rates, durable=True, stores=False, exact=None, notes=notes)
     yield _row("limits", "publish", bench.counted(bench.again(zipf), stores=False, runs=runs), zipf)
@@ -112,15 +108,3 @@ def _row(section: str, name: str, counted: Sequence[Counted], filled: Filled, *,
         exact=True,  # a wrong count ends the benchmark
         more={"cpu_us_per_event": round(median(run.cpu_s / run.events * 1e6 for run in counted), 2)},
     )
-
-
-def _stage_rates(bench: Bench, filled: Filled, stage: str, runs: int) -> Iterator[float]:
-    command = [sys.executable, "-m", "bench.stages", stage, "--runs", str(runs + 1)]
-    environment = environment_of(bench.stack, filled.settings)
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    for line in done.stdout.splitlines()[1:]:  # the first is the warm-up
-        outcome = json.loads(line)
-        assert outcome["events"] == filled.events
-        rate = filled.events / outcome["seconds"]
-        bench.tell(f"{stage}: {rate:,.0f} events/s")
-        yield rate

@@ -16,6 +16,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.count import cpu_s
 from bench.harness import tell
 from cli.common import settings_from_process
 from connectors import kafka
@@ -84,7 +85,7 @@ def measure(settings: Settings, stage: str, folder: Path) -> dict[str, object]:
     """Run one stage to the topic's present end.
 
     Returns:
-        stage, events, seconds (from when all tasks run until the job has ended).
+        stage, events, seconds (from when all tasks run until the job has ended), cpu_us_per_event (planning included).
     """
     env, rest = environment(settings, f"bench {stage}", folder)
     ends = kafka.end_offsets(settings, settings.kafka.events_topic)
@@ -96,13 +97,16 @@ def measure(settings: Settings, stage: str, folder: Path) -> dict[str, object]:
     dedup(env, TOUCHED)
     changes(env, settings.events)
     count(env)
+    used_s = cpu_s()
     client = throw_away(env, stage)
     job_id = str(client.get_job_id())
     while not rest.tasks_run(job_id):
         time.sleep(_POLL_S)
     began = time.monotonic()
     client.get_job_execution_result().result()
-    return {"stage": stage, "events": sum(ends.values()), "seconds": round(time.monotonic() - began, 3)}
+    seconds = round(time.monotonic() - began, 3)
+    cost_us = (cpu_s() - used_s) / max(1, sum(ends.values())) * 1e6
+    return {"stage": stage, "events": sum(ends.values()), "seconds": seconds, "cpu_us_per_event": round(cost_us, 2)}
 
 
 def main() -> None:
