@@ -187,7 +187,7 @@ def _limits(rows: Sequence[Json]) -> str:
     costs = [(name, f"{cost:.1f}") for name, cost in steps(rows)]
     return f"""## Limits
 
-Ever longer parts of the same plan on the same 4 M events: bytes from Kafka (raw), validated events (parse), registers
+Ever longer parts of the same plan on the same 2 M events: bytes from Kafka (raw), validated events (parse), registers
 (dedup), totals (count), totals through Python into `content-counts` (publish), and into both stores (store).
 
 {table(("part of the plan", "events/s", "min to max"), body)}

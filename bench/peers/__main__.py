@@ -20,7 +20,7 @@ def main() -> None:
     """Run everything."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", type=names_of(NAMES), default=NAMES, help=f"of {', '.join(NAMES)}, with commas")
-    parser.add_argument("--events", type=int, help="in each log; default: by peer, for runs of 10 to 30 s")
+    parser.add_argument("--events", type=int, help="in each log; default: by peer, for runs of about 10 s")
     parser.add_argument("--runs", type=int, default=3, help="of each")
     parser.add_argument("--no-kill", action="store_true", help="leave out the run with kills")
     parser.add_argument("--json", type=Path, help="also write the rows here")

@@ -23,7 +23,7 @@ class Peer:
 
     Fields:
         name: In the report.
-        events: In a run that takes 10 to 30 s on 2 cores.
+        events: In a run that takes about 10 s on 2 cores.
         primer_events: Counted before anything is measured; a JVM needs many to be warm.
         crash_events: In a crash run, so that several commits come before its middle.
         command: Starts one process of it.
@@ -69,7 +69,7 @@ def _datastream(mode: str) -> Command:
 PEERS = (
     Peer(
         name="redis_consumer",
-        events=500_000,
+        events=300_000,
         crash_events=500_000,
         command=_own_python("redis_consumer"),
         processes=2,
@@ -79,7 +79,7 @@ PEERS = (
     ),
     Peer(
         name="pathway",
-        events=1_000_000,
+        events=600_000,
         crash_events=1_000_000,
         command=_python("pathway", "pathway_likes"),
         environment={"PATHWAY_THREADS": "2"},
@@ -88,7 +88,7 @@ PEERS = (
     ),
     Peer(
         name="bytewax",
-        events=500_000,
+        events=300_000,
         crash_events=500_000,
         command=_python("bytewax", "bytewax_likes"),
         processes=2,
@@ -98,7 +98,7 @@ PEERS = (
     ),
     Peer(
         name="quix",
-        events=200_000,
+        events=120_000,
         crash_events=400_000,
         command=_python("quix", "quix"),
         processes=2,
@@ -107,7 +107,7 @@ PEERS = (
     ),
     Peer(
         name="datastream_process",
-        events=12_000,
+        events=8_000,
         crash_events=20_000,
         command=_datastream("process"),
         # Else an embedded cluster runs the functions of all subtasks as threads of one interpreter.
@@ -117,7 +117,7 @@ PEERS = (
     ),
     Peer(
         name="datastream_thread",
-        events=60_000,
+        events=40_000,
         crash_events=60_000,
         command=_datastream("thread"),
         environment={"PYTHONPATH": sysconfig.get_path("purelib")},
@@ -126,7 +126,7 @@ PEERS = (
     ),
     Peer(
         name="kafka_streams",
-        events=600_000,
+        events=400_000,
         crash_events=600_000,
         primer_events=200_000,
         command=environment.ensure_streams,
@@ -135,7 +135,7 @@ PEERS = (
     ),
     Peer(
         name="faust",
-        events=8_000,
+        events=6_000,
         crash_events=8_000,
         command=_python("faust", "faust_likes"),
         processes=2,

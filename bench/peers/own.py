@@ -22,8 +22,8 @@ from pipelines.errors import LikesError
 from pipelines.settings import Settings
 
 NAME = "likes_counter"
-EVENTS = 2_000_000
-CRASH_EVENTS = 1_500_000
+EVENTS = 1_500_000
+CRASH_EVENTS = 1_000_000
 NOTES = "2 subtasks, RocksDB, checkpoints every 5 s; read, validated, counted and published, stores left out"
 _POLL_S = 0.5
 _TIMEOUT_S = 900.0
