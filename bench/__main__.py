@@ -13,7 +13,7 @@ import argparse
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from bench import machine, page, plots, sections
 from bench.harness import names_of, own_stack, save, tell
@@ -24,13 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from bench.counting import Bench
-
-
-class HasJson(Protocol):
-    """A row of any section."""
-
-    def as_json(self) -> dict[str, object]:
-        """For the file."""
+    from bench.harness import HasJson
 
 
 _HERE = Path(__file__).parent

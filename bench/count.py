@@ -15,11 +15,11 @@ from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
-import psutil
 import redis
 from pyflink.table.udf import ScalarFunction
 
 from bench.fresh import numbered
+from bench.machine import cpu_s
 from cli.common import settings_from_process
 from pipelines.jobs.plan import Request
 from pipelines.jobs.run import run
@@ -35,13 +35,6 @@ class NoStores(ScalarFunction):
     def eval(self, *columns: pd.Series[Any]) -> pd.Series[Any]:
         """Returns the changes."""
         return columns[6]
-
-
-def cpu_s() -> float:
-    """Seconds of processor time that this process and its children have used, the JVM among them."""
-    me = psutil.Process()
-    times = [process.cpu_times() for process in [me, *me.children(recursive=True)]]
-    return sum(each.user + each.system for each in times)
 
 
 def main() -> None:

@@ -9,7 +9,6 @@ import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import IO, TYPE_CHECKING, cast
 
 import redis
@@ -17,35 +16,27 @@ import redis
 from bench import check
 from bench.fill import fill
 from bench.fresh import environment_of, fresh_settings, numbered
+from bench.workloads import Log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from bench.workloads import Workload
     from deploy.flink.local_stack import Stack
     from pipelines.settings import Settings
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Filled:
-    """A topic with a workload's log in it.
+    """A topic with a log in it.
 
     Fields:
-        workload: Which.
+        log: Which.
         settings: Of the topic, and of names that nobody else has.
-        events: How many.
-        now_ms: When the log ends.
     """
 
-    workload: Workload
+    log: Log
     settings: Settings
-    events: int
-    now_ms: int
-
-    @cached_property
-    def truth(self) -> Mapping[str, tuple[int, int]]:
-        """(likes, dislikes) by content."""
-        return self.workload.truth(self.events, self.now_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +78,14 @@ class Bench:
         return fresh_settings(self.stack)
 
     def fill(self, workload: Workload, events: int) -> Filled:
-        """A fresh topic with the workload's log in it."""
-        filled = Filled(workload, self.settings(), events, time.time_ns() // 1_000_000)
-        self.tell(f"{workload.name}: filling {filled.settings.kafka.events_topic} with {events:,} events")
-        fill(filled.settings, workload.lines(events, filled.now_ms), spread=workload.spread)
+        """A fresh topic with a workload's log in it, which ends now."""
+        return self.write(Log(workload, events, time.time_ns() // 1_000_000))
+
+    def write(self, log: Log) -> Filled:
+        """A fresh topic with this log in it."""
+        filled = Filled(log, self.settings())
+        self.tell(f"{log.workload.name}: filling {filled.settings.kafka.events_topic} with {log.events:,} events")
+        fill(filled.settings, log.lines(), spread=log.workload.spread)
         return filled
 
     def again(self, filled: Filled, **job: object) -> Filled:
@@ -132,12 +127,12 @@ class Bench:
                 if not line:
                     raise RuntimeError(f"counting ended with {process.wait()}")
                 outcome = json.loads(line)
-                assert outcome["events"] == filled.events
+                assert outcome["events"] == filled.log.events
                 settings = numbered(filled.settings, number)
-                check.assert_exact(check.stored(settings) if stores else check.published(settings), filled.truth)
-                run = Counted(filled.events, float(outcome["counting_s"]), float(outcome["cpu_s"]))
+                check.assert_exact(check.stored(settings) if stores else check.published(settings), filled.log.truth)
+                run = Counted(filled.log.events, float(outcome["counting_s"]), float(outcome["cpu_s"]))
                 what = "warm-up" if warm_up and not number else "exact"
-                self.tell(f"{filled.workload.name}: {run.rate:,.0f} events/s, {what}")
+                self.tell(f"{filled.log.workload.name}: {run.rate:,.0f} events/s, {what}")
                 found.append(run)
         return found[int(warm_up) :]
 
@@ -158,8 +153,8 @@ class Bench:
         )
         for line in done.stdout.splitlines()[1:]:  # the first is the warm-up
             outcome = json.loads(line)
-            assert outcome["events"] == filled.events
-            rate = filled.events / float(outcome["seconds"])
+            assert outcome["events"] == filled.log.events
+            rate = filled.log.events / float(outcome["seconds"])
             self.tell(f"{stage}: {rate:,.0f} events/s")
             yield rate
 

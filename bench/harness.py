@@ -9,14 +9,24 @@ import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from bench import machine
 from bench.counting import Bench
 from deploy.flink.local_stack import Stack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+
+class HasJson(Protocol):
+    """A row of a report."""
+
+    def as_json(self) -> dict[str, object]:
+        """For its file."""
+
+
+_Row = TypeVar("_Row", bound=HasJson)
 
 
 @contextmanager
@@ -44,6 +54,33 @@ def names_of(known: Sequence[str]) -> Callable[[str], list[str]]:
         return names
 
     return parse
+
+
+def compare_command(
+    doc: str | None, known: Sequence[str], compare: Callable[..., Iterable[_Row]], table: Callable[[list[_Row]], str]
+) -> None:
+    """The command of a benchmark that runs several ways to count and prints a table of them.
+
+    Args:
+        doc: Of the command.
+        known: Names of the ways.
+        compare: Takes a bench and a number of runs, and by keyword names, events and kill; gives a row for each.
+        table: Of the rows, for people.
+    """
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", type=names_of(known), default=known, help=f"of {', '.join(known)}, with commas")
+    parser.add_argument("--events", type=int, help="in each log; default: what suits each, for runs of 5 to 10 s")
+    parser.add_argument("--runs", type=int, default=3, help="of each")
+    parser.add_argument("--no-kill", action="store_true", help="leave out the run with kills")
+    parser.add_argument("--json", type=Path, help="also write the rows here")
+    options = parser.parse_args()
+    rows: list[_Row] = []
+    with own_stack() as bench:
+        for row in compare(bench, options.runs, names=options.only, events=options.events, kill=not options.no_kill):
+            rows.append(row)
+            if options.json:  # after each, so that an interrupted bench leaves what it has
+                save(options.json, [row.as_json() for row in rows])
+    print(table(rows))
 
 
 def save(path: Path, rows: Sequence[object]) -> None:

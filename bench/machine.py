@@ -1,4 +1,4 @@
-"""What a figure was measured on."""
+"""What a figure was measured on, and the processor time that it took."""
 
 from __future__ import annotations
 
@@ -21,6 +21,13 @@ def describe() -> dict[str, object]:
         "apache_flink": version("apache-flink"),
         "commit": _commit(),
     }
+
+
+def cpu_s() -> float:
+    """Seconds of processor time that this process and its children have used, the JVM among them."""
+    me = psutil.Process()
+    times = [process.cpu_times() for process in [me, *me.children(recursive=True)]]
+    return sum(each.user + each.system for each in times)
 
 
 def _processor() -> str:

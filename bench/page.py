@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from bench.report import word
+
 Json = Mapping[str, Any]
 
 TITLES: dict[str, str] = {
@@ -146,10 +148,6 @@ def _rate(row: Json) -> tuple[str, str]:
     return f"{row['events_per_s']:,.0f}", f"{row['min']:,.0f} to {row['max']:,.0f}"
 
 
-def _word(value: bool | None) -> str:  # noqa: FBT001 - what it spells
-    return "-" if value is None else "yes" if value else "no"
-
-
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:,.0f}"
 
@@ -160,8 +158,8 @@ def _peers(rows: Sequence[Json]) -> str:
         (
             title(row),
             *_rate(row),
-            _word(row["exact"]),
-            _word(row["survives_kill"]),
+            word(row["exact"]),
+            word(row["survives_kill"]),
             _number(row["off_by"]),
         )
         for row in ordered

@@ -101,7 +101,7 @@ def _row(section: str, name: str, counted: Sequence[Counted], filled: Filled, *,
     return Row(
         section,
         name,
-        filled.workload.name,
+        filled.log.workload.name,
         tuple(run.rate for run in counted),
         durable=True,
         stores=stores,

@@ -16,8 +16,8 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.count import cpu_s
 from bench.harness import tell
+from bench.machine import cpu_s
 from cli.common import settings_from_process
 from connectors import kafka
 from deploy.flink.local_stack.jars import ensure_jars

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from traffic.model import TrafficModel, generate, generate_blocks
 from traffic.truth import truth
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
+
+    from bench.difference import Counts
 
 SEED = 20_261_130
 
@@ -32,12 +35,36 @@ class Workload:
         """The log, ending now."""
         return (line.value for line in generate(self.model, events, SEED, start_ms=now_ms - 3_600_000, end_ms=now_ms))
 
-    def truth(self, events: int, now_ms: int) -> Mapping[str, tuple[int, int]]:
+    def truth(self, events: int, now_ms: int) -> Counts:
         """(likes, dislikes) by content."""
         blocks = generate_blocks(self.model, events, SEED, start_ms=now_ms - 3_600_000, end_ms=now_ms)
         return {
             content_id: (it.likes, it.dislikes) for content_id, it in truth(self.model, blocks).by_content().items()
         }
+
+
+@dataclass(frozen=True)
+class Log:
+    """What is to be counted.
+
+    Fields:
+        workload: What it is made by.
+        events: How many it has.
+        now_ms: When it ends.
+    """
+
+    workload: Workload
+    events: int
+    now_ms: int
+
+    def lines(self) -> Iterator[bytes]:
+        """Its events, in order."""
+        return self.workload.lines(self.events, self.now_ms)
+
+    @cached_property
+    def truth(self) -> Counts:
+        """What it comes to."""
+        return self.workload.truth(self.events, self.now_ms)
 
 
 # All from one region, as the log of a region is; what visitors from other regions cost is a figure of its own.

@@ -13,8 +13,9 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from bench.difference import difference
 from bench.ladder.log import LOADS, Parts
-from bench.ladder.reference import Increments, difference
+from bench.ladder.reference import Increments
 from bench.ladder.taps import STEPS, Tap, tap_of
 
 RESENT, TAKES_NOTHING, SAID_AGAIN, CHANGED = "sent twice", "takes back nothing", "said again", "changed mind"

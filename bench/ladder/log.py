@@ -11,13 +11,12 @@ from dataclasses import dataclass, fields
 import numpy as np
 import orjson
 
-from bench.ladder.reference import Counts
-from bench.workloads import VIRAL, ZIPF
+from bench.difference import Counts
+from bench.workloads import SEED, VIRAL, ZIPF
 from connectors import kafka
 from traffic.model import Block, TrafficModel, generate_blocks
 from traffic.truth import truth
 
-_SEED = 20_261_130
 _HOUR_MS = 3_600_000
 
 Key = Callable[[bytes], bytes | None]
@@ -59,7 +58,7 @@ class Parts:
     """
 
     def __init__(self, load: Load, sizes: Sequence[int], now_ms: int) -> None:
-        blocks = generate_blocks(load.model, sum(sizes), _SEED, start_ms=now_ms - _HOUR_MS, end_ms=now_ms)
+        blocks = generate_blocks(load.model, sum(sizes), SEED, start_ms=now_ms - _HOUR_MS, end_ms=now_ms)
         self._model, self._whole = load.model, _joined(list(blocks))
         self._ends = [0, *itertools.accumulate(sizes)]
 

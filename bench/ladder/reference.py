@@ -1,4 +1,4 @@
-"""What each design comes to without any failure, and how far counts are from it. Pure.
+"""What each design comes to without any failure. Pure.
 
 A design is compared with the truth to see what its rules get wrong, and with this to see what a kill did to it.
 """
@@ -6,14 +6,11 @@ A design is compared with the truth to see what its rules get wrong, and with th
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
+from bench.difference import Counts
 from bench.ladder.bloom import Size, element, positions
 from bench.ladder.taps import STEPS, Tap
-
-Counts = Mapping[str, tuple[int, int]]
 
 _KINDS = ("likes", "dislikes")
 
@@ -111,34 +108,6 @@ class Filtered(Tally):
         for place in places:
             bits[place] = 1
         self._added.add(member)
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """How counts differ from those expected, over all contents.
-
-    Fields:
-        lost: Likes and dislikes too few.
-        gained: Likes and dislikes too many.
-    """
-
-    lost: int
-    gained: int
-
-    @property
-    def total(self) -> int:
-        """How far off they are."""
-        return self.lost + self.gained
-
-
-def difference(counted: Counts, expected: Counts) -> Difference:
-    """Compare; a content that one side lacks has none there."""
-    lost = gained = 0
-    for content_id in counted.keys() | expected.keys():
-        for have, want in zip(counted.get(content_id, (0, 0)), expected.get(content_id, (0, 0)), strict=True):
-            lost += max(0, want - have)
-            gained += max(0, have - want)
-    return Difference(lost, gained)
 
 
 def continued(counted: Counts, before: Counts, after: Counts) -> Counts:

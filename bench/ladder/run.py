@@ -11,9 +11,9 @@ from confluent_kafka import KafkaException
 from redis.exceptions import RedisError
 
 from bench.counting import Bench
+from bench.difference import Difference, difference
 from bench.ladder.designs import DESIGNS, Design
 from bench.ladder.log import LOADS, Load
-from bench.ladder.reference import Difference, difference
 from bench.ladder.report import Row
 from bench.ladder.trial import Trial, prepared
 from bench.latency import Latencies
@@ -31,7 +31,7 @@ def run_ladder(
     bench: Bench,
     runs: int,
     *,
-    only: Sequence[str] | None = None,
+    names: Sequence[str] | None = None,
     events: int | None = None,
     kill: bool = True,
 ) -> Iterator[Row]:
@@ -40,12 +40,12 @@ def run_ladder(
     Args:
         bench: On a stack that is up; what is made there is removed again. Redis is emptied.
         runs: Of each.
-        only: Names of designs; None: all.
+        names: Of designs; None: all.
         events: In each run; None: as the design says.
         kill: Whether each is killed once, after its runs.
     """
     for design in DESIGNS:
-        if only is None or design.name in only:
+        if names is None or design.name in names:
             for load in LOADS:
                 amount = events or design.events[load.name]
                 yield row_of(bench.stack, design, load, events=amount, runs=runs, kill=kill, tell=bench.tell)

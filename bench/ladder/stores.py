@@ -10,8 +10,8 @@ from typing import Any
 import redis
 
 from bench import check
+from bench.difference import Counts
 from bench.ladder.programs.redis_sharded_incr import SHARDS
-from bench.ladder.reference import Counts
 from connectors.cassandra import CassandraSession, ContentStats, connect, ensure_schema
 from connectors.redis import RedisCounts
 from pipelines.errors import LikesError

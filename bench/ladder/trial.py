@@ -10,12 +10,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.difference import Counts, Difference, difference
 from bench.fill import fill
 from bench.fresh import environment_of, fresh_settings
 from bench.ladder.designs import Design
 from bench.ladder.log import Load, Parts, partition_of
 from bench.ladder.progress import Progress, group_of_job, members, share
-from bench.ladder.reference import Counts, Difference, Reference, continued, difference
+from bench.ladder.reference import Reference, continued
 from bench.ladder.staleness import BACKGROUND_PER_S, probe_lines, schedule, staleness
 from bench.ladder.stores import BothStores, Store, store_of
 from bench.ladder.taps import tap_of
@@ -218,8 +219,9 @@ def prepared(stack: Stack, design: Design, load: Load, *, events: int, runs: int
         closing.callback(progress.close)
         tell(f"{design.name}, {load.name}: parts of {events:,} events")
         parts = Parts(load, [int(design.probe_s * BACKGROUND_PER_S), *[events] * (runs + 1)], _now_ms())
-        reference = design.reference(runs * events // options.partitions) if design.reference else None
-        commands = _commands(design, settings, url, group, runs * events // options.partitions)
+        capacity = max(1, runs * events // options.partitions)
+        reference = design.reference(capacity) if design.reference else None
+        commands = _commands(design, settings, url, group, capacity)
         environment = {**environment_of(stack, settings), "PYTHONPATH": str(_ROOT)}
         processes = Processes(design.name, commands, folder, environment)
         closing.callback(processes.kill)
@@ -237,7 +239,7 @@ def _commands(design: Design, settings: Settings, url: str, group: str, capacity
         "cassandra-hosts": settings.cassandra.hosts,
         "cassandra-port": str(settings.cassandra.port),
         "keyspace": settings.cassandra.keyspace,
-        "capacity": str(max(1, capacity)),
+        "capacity": str(capacity),
     }
     common = [part for flag, value in flags.items() for part in (f"--{flag}", value)]
     program = [sys.executable, "-m", f"bench.ladder.programs.{design.name}", *common]

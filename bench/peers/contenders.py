@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from bench.counting import Bench
 from bench.peers import own, run
 from bench.peers.catalogue import PEERS, Peer
-from bench.peers.log import Log
 from bench.peers.run import Outcome
 from bench.processes import PeerFailed
 from bench.report import Row
-from bench.workloads import ZIPF
+from bench.workloads import ZIPF, Log
 from pipelines.errors import LikesError
 
 NAMES = (own.NAME, *(peer.name for peer in PEERS))
@@ -80,7 +79,7 @@ def _contenders(bench: Bench) -> list[Contender]:
         stores=False,
         notes=own.NOTES,
         measure=lambda log, runs: own.measure(bench, log, runs),
-        crash=lambda log: own.crash(stack, log, tell),
+        crash=lambda log: own.crash(bench, log),
     )
     return [ours, *map(of, PEERS)]
 

@@ -9,45 +9,16 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterable
 
 from confluent_kafka import Producer
 
-from bench.workloads import Workload
 from connectors import kafka
-
-Counts = Mapping[str, tuple[int, int]]
 
 _PRIMER_CONTENTS = 200
 _QUEUED = 200_000
 _HELD_MS = 900_000  # the most that a broker allows by default
 _TIMEOUT_S = 60.0
-
-
-@dataclass(frozen=True)
-class Log:
-    """What is to be counted.
-
-    Fields:
-        workload: What it is made by.
-        events: How many the measured part has.
-        now_ms: When it ends.
-    """
-
-    workload: Workload
-    events: int
-    now_ms: int
-
-    def lines(self) -> Iterable[bytes]:
-        """The measured part."""
-        return self.workload.lines(self.events, self.now_ms)
-
-    @cached_property
-    def truth(self) -> Counts:
-        """(likes, dislikes) by content; the primer's is `primer_truth`."""
-        return self.workload.truth(self.events, self.now_ms)
 
 
 def primer(now_ms: int, events: int) -> Iterable[bytes]:

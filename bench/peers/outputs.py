@@ -14,7 +14,7 @@ from typing import Any
 import redis
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
-from bench.peers.log import Counts
+from bench.difference import Counts
 
 _TIMEOUT_S = 10.0
 _SILENCE_S = 30.0

@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from bench import check
-from bench.counting import Bench, Filled
-from bench.fill import fill
-from bench.fresh import environment_of, fresh_settings
-from bench.peers.log import Log
-from bench.peers.run import FIRST_KILL, Outcome, Tell, off_by, second_kill, share_of
+from bench.counting import Bench
+from bench.fresh import environment_of
+from bench.peers.run import FIRST_KILL, Outcome, off_by, second_kill, share_of
 from bench.processes import PeerFailed
+from bench.workloads import Log
 from deploy.flink.local_stack import Stack
 from pipelines.errors import LikesError
 from pipelines.settings import Settings
@@ -34,34 +33,26 @@ def measure(bench: Bench, log: Log, runs: int) -> Iterator[Outcome]:
 
     All runs share one JVM, which has counted the log once before, as the peers' have counted their primer.
     """
-    filled = Filled(log.workload, _filled(bench.stack, log, bench.tell), log.events, log.now_ms)
-    for counted in bench.counted(filled, stores=False, runs=runs):
+    for counted in bench.counted(bench.write(log), stores=False, runs=runs):
         yield Outcome(counted.events, counted.seconds, is_exact=True, off_by=0)
 
 
-def crash(stack: Stack, log: Log, tell: Tell) -> Outcome:
+def crash(bench: Bench, log: Log) -> Outcome:
     """Count a log and kill the run twice, with SIGKILL and all its processes at once, about in the middle.
 
     Raises:
         PeerFailed: The run ended before it could be killed, or failed after it.
     """
-    settings = _filled(stack, log, tell)
+    stack, settings = bench.stack, bench.write(log).settings
     first = _kill_at(FIRST_KILL, stack, settings, log)
     second = _kill_at(second_kill(first), stack, settings, log)
-    tell(f"{NAME}: killed at {first:.0%} and {second:.0%}")
+    bench.tell(f"{NAME}: killed at {first:.0%} and {second:.0%}")
     with _counting(stack, settings) as process:
         process.communicate(timeout=_TIMEOUT_S)
     if process.returncode != 0:
         raise PeerFailed(f"{NAME} ended with {process.returncode}")
     wrong = off_by(check.published(settings), log.truth)
     return Outcome(log.events, 0.0, wrong == 0, wrong, (first, second))
-
-
-def _filled(stack: Stack, log: Log, tell: Tell) -> Settings:
-    settings = fresh_settings(stack)
-    tell(f"{NAME}: writing {log.events:,} events")
-    fill(settings, log.lines())
-    return settings
 
 
 def _kill_at(mark: float, stack: Stack, settings: Settings, log: Log) -> float:

@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from bench.difference import Counts, difference
 from bench.fill import fill
 from bench.peers.catalogue import Peer
-from bench.peers.log import Counts, HeldLog, Log, primer, primer_truth
+from bench.peers.log import HeldLog, primer, primer_truth
 from bench.peers.outputs import Output, RedisOutput, TopicOutput
 from bench.processes import PeerFailed, Processes
 from bench.services import durable_redis, remove_topics
+from bench.workloads import Log
 from deploy.flink.local_stack import Stack
 from deploy.flink.local_stack.ports import HOST, free_port
 from pipelines.settings import Settings, load_settings
@@ -65,9 +67,8 @@ class Outcome:
 
 
 def off_by(counted: Counts, truth: Counts) -> int:
-    """The sum of absolute differences of likes and dislikes; a content that one side lacks has none there."""
-    pairs = ((counted.get(content, (0, 0)), truth.get(content, (0, 0))) for content in counted.keys() | truth.keys())
-    return sum(abs(have[0] - want[0]) + abs(have[1] - want[1]) for have, want in pairs)
+    """How many likes and dislikes are too few or too many."""
+    return difference(counted, truth).total
 
 
 def share_of(counted: Counts, truth: Counts) -> float:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import redis
 
 from bench.ladder.bloom import Size, element, positions, size_for
-from bench.ladder.programs.consumer import arguments, opened
+from bench.ladder.programs.consumer import arguments, count
 from bench.ladder.taps import STEPS, Tap
 
 _BATCH = 2_000
@@ -46,10 +46,7 @@ def main() -> None:
     options = arguments()
     client = redis.Redis.from_url(options.redis)
     size = size_for(options.capacity, ERROR)
-    with opened(options) as taps:
-        while True:
-            apply(client, size, taps.read(_BATCH))
-            taps.commit()
+    count(options, lambda taps: apply(client, size, taps), _BATCH)
 
 
 if __name__ == "__main__":

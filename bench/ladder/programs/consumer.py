@@ -90,6 +90,14 @@ def opened(options: argparse.Namespace, settle: Callable[[Taps], None] = Taps.co
         taps.close()
 
 
+def count(options: argparse.Namespace, apply: Callable[[list[Tap]], None], batch: int) -> None:
+    """Apply taps and commit them, a batch at a time, until SIGTERM."""
+    with opened(options) as taps:
+        while True:
+            apply(taps.read(batch))
+            taps.commit()
+
+
 def arguments() -> argparse.Namespace:
     """What `bench.ladder.trial` says on the command line."""
     parser = argparse.ArgumentParser()

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import redis
 
-from bench.ladder.programs.consumer import arguments, opened
+from bench.ladder.programs.consumer import arguments, count
 from bench.ladder.taps import STEPS, Tap
 
 SHARDS = 16
@@ -31,10 +31,7 @@ def main() -> None:
     options = arguments()
     client = redis.Redis.from_url(options.redis)
     shards = itertools.cycle(range(SHARDS))
-    with opened(options) as taps:
-        while True:
-            apply(client, taps.read(_BATCH), shards)
-            taps.commit()
+    count(options, lambda taps: apply(client, taps, shards), _BATCH)
 
 
 if __name__ == "__main__":

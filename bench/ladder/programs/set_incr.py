@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import redis
 
-from bench.ladder.programs.consumer import arguments, opened
+from bench.ladder.programs.consumer import arguments, count
 from bench.ladder.taps import STEPS, Tap
 
 _BATCH = 2_000
@@ -42,10 +42,7 @@ def main() -> None:
     """Run until SIGTERM."""
     options = arguments()
     client = redis.Redis.from_url(options.redis)
-    with opened(options) as taps:
-        while True:
-            apply(client, taps.read(_BATCH))
-            taps.commit()
+    count(options, lambda taps: apply(client, taps), _BATCH)
 
 
 if __name__ == "__main__":

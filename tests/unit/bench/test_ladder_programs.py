@@ -10,13 +10,14 @@ import pytest
 import redis
 from cassandra import OperationTimedOut
 
+from bench.difference import Counts
 from bench.ladder.bloom import size_for
 from bench.ladder.log import LOADS, Load, Parts, partition_of
 from bench.ladder.programs import bloom_incr, redis_incr, redis_sharded_incr, set_incr
 from bench.ladder.programs.cassandra_lwt import Rows
 from bench.ladder.programs.consumer import Taps
 from bench.ladder.programs.write_behind import Buffer
-from bench.ladder.reference import Counts, Filtered, Increments, Members, Reference
+from bench.ladder.reference import Filtered, Increments, Members, Reference
 from bench.ladder.taps import Tap, tap_of
 
 NOW_MS = 1_767_229_200_000

@@ -2,16 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from bench.difference import Difference, difference
 from bench.ladder.bloom import Size, size_for
-from bench.ladder.reference import (
-    Difference,
-    Filtered,
-    Increments,
-    Members,
-    Reference,
-    continued,
-    difference,
-)
+from bench.ladder.reference import Filtered, Increments, Members, Reference, continued
 from bench.ladder.taps import Tap, tap_of
 
 LARGE = size_for(1_000, 0.000_001)
