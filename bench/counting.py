@@ -45,7 +45,7 @@ class Counted:
 
     Fields:
         events: How many.
-        seconds: From when all tasks ran until everything was counted and checkpointed.
+        seconds: From when the first task was deployed until everything was counted and checkpointed.
         cpu_s: Processor time of the job, start-up and planning included; not the broker's or the stores'.
     """
 

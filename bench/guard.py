@@ -56,7 +56,7 @@ def ratios(bench: Bench, events: int, runs: int) -> list[Ratio]:
 def main() -> None:
     """Measure and judge."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--events", type=int, default=400_000, help="in each log")
+    parser.add_argument("--events", type=int, default=1_000_000, help="in each log")
     parser.add_argument("--runs", type=int, default=2, help="of each rate, after one to warm up")
     arguments = parser.parse_args()
     with own_stack() as bench:

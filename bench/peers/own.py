@@ -29,7 +29,8 @@ _TIMEOUT_S = 900.0
 
 
 def measure(bench: Bench, log: Log, runs: int) -> Iterator[Outcome]:
-    """Count a log so often. In the figure: from when all tasks run until every event is counted and checkpointed.
+    """Count a log so often. In the figure: from when the first task is deployed until every event is counted and
+    checkpointed.
 
     All runs share one JVM, which has counted the log once before, as the peers' have counted their primer.
     """

@@ -71,7 +71,8 @@ class Outcome:
         state: FINISHED, CANCELED or RUNNING (on a cluster).
         savepoint: Where its state lies, None if it goes on or its source ended.
         events: Records that the run has behind it, over all partitions from offset 0; None if unknown.
-        counting_s: Seconds from when all tasks ran until everything was stored and checkpointed; None if unbounded.
+        counting_s: Seconds from when the first task was deployed until everything was stored and checkpointed; None if
+            unbounded.
     """
 
     generation: int

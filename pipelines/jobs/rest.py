@@ -82,6 +82,11 @@ class FlinkRest:
         """Whether every task runs: a job is RUNNING as soon as it is scheduled. Raises ServiceUnavailable."""
         return all(vertex["status"] == "RUNNING" for vertex in self.vertices(job_id))
 
+    def age_s(self, job_id: str) -> float:
+        """Seconds since the first of the job's tasks was deployed, by both clocks. Raises ServiceUnavailable."""
+        began_ms = min(int(vertex["start-time"]) for vertex in self.vertices(job_id))
+        return max(0.0, time.time() - began_ms / 1_000)
+
     def cancel(self, job_id: str) -> None:
         """Ask the job to stop now; its last checkpoint stays. Raises ServiceUnavailable."""
         self._ask("PATCH", f"/jobs/{job_id}", params={"mode": "cancel"})

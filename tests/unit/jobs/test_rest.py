@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from pipelines.errors import ServiceUnavailable
@@ -25,3 +27,11 @@ def test_the_line_that_says_most_is_python_s_own() -> None:
 def test_a_cluster_that_is_not_there_is_named_with_the_remedy() -> None:
     with pytest.raises(ServiceUnavailable, match=r"Flink at http://127.0.0.1:9 does not answer.*job.flink_rest"):
         FlinkRest("http://127.0.0.1:9/").jobs()
+
+
+def test_a_job_is_as_old_as_its_first_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FlinkRest, "vertices", lambda *_: [{"start-time": 1_000_500}, {"start-time": 1_000_000}])
+    monkeypatch.setattr(time, "time", lambda: 1_007.25)
+    assert FlinkRest("http://127.0.0.1:9").age_s("job") == pytest.approx(7.25)
+    monkeypatch.setattr(time, "time", lambda: 999.0)  # another machine's clock
+    assert FlinkRest("http://127.0.0.1:9").age_s("job") == 0.0
