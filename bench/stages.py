@@ -101,9 +101,9 @@ def measure(settings: Settings, stage: str, folder: Path) -> dict[str, object]:
     used_s = cpu_s()
     client = throw_away(env, stage)
     job_id = str(client.get_job_id())
-    while not rest.tasks_run(job_id):
+    while not (age_s := rest.age_s(job_id)):
         time.sleep(_POLL_S)
-    began = time.monotonic() - rest.age_s(job_id)
+    began = time.monotonic() - age_s
     client.get_job_execution_result().result()
     seconds = round(time.monotonic() - began, 3)
     cost_us = (cpu_s() - used_s) / max(1, sum(ends.values())) * 1e6
