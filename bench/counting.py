@@ -45,18 +45,13 @@ class Counted:
 
     Fields:
         events: How many.
-        seconds: From when the first task was deployed until everything was counted and checkpointed.
+        rate: Events per second after the first quarter, see `pipelines.jobs.pace`.
         cpu_s: Processor time of the job, start-up and planning included; not the broker's or the stores'.
     """
 
     events: int
-    seconds: float
+    rate: float
     cpu_s: float
-
-    @property
-    def rate(self) -> float:
-        """Events per second."""
-        return self.events / self.seconds
 
 
 class Bench:
@@ -130,7 +125,7 @@ class Bench:
                 assert outcome["events"] == filled.log.events
                 settings = numbered(filled.settings, number)
                 check.assert_exact(check.stored(settings) if stores else check.published(settings), filled.log.truth)
-                run = Counted(filled.log.events, float(outcome["counting_s"]), float(outcome["cpu_s"]))
+                run = Counted(filled.log.events, float(outcome["events_per_s"]), float(outcome["cpu_s"]))
                 what = "warm-up" if warm_up and not number else "exact"
                 self.tell(f"{filled.log.workload.name}: {run.rate:,.0f} events/s, {what}")
                 found.append(run)
@@ -154,7 +149,7 @@ class Bench:
         for line in done.stdout.splitlines()[1:]:  # the first is the warm-up
             outcome = json.loads(line)
             assert outcome["events"] == filled.log.events
-            rate = filled.log.events / float(outcome["seconds"])
+            rate = float(outcome["events_per_s"])
             self.tell(f"{stage}: {rate:,.0f} events/s")
             yield rate
 

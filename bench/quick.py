@@ -2,8 +2,8 @@
 
     .venv/bin/python -m bench.quick --events 4000000
 
-Starts a stack of its own in a temporary folder and removes it. Rates are from when the first task is deployed until
-every event is stored and checkpointed, so the start of the JVM and planning are not in them.
+Starts a stack of its own in a temporary folder and removes it. Rates are of the log after its
+first quarter, until every event is stored and checkpointed: a JVM compiles a new plan while it runs.
 """
 
 from __future__ import annotations

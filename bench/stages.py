@@ -23,6 +23,7 @@ from connectors import kafka
 from deploy.flink.local_stack.jars import ensure_jars
 from deploy.flink.local_stack.ports import free_port
 from pipelines.jobs import flink, tables
+from pipelines.jobs.pace import Pace
 from pipelines.jobs.rest import FlinkRest
 from pipelines.jobs.saved_state import StateFolders
 from pipelines.steps.changes import changes
@@ -85,13 +86,14 @@ def measure(settings: Settings, stage: str, folder: Path) -> dict[str, object]:
     """Run one stage to the topic's present end.
 
     Returns:
-        stage, events, seconds (from when the first task is deployed until the job has ended), cpu_us_per_event
-        (planning included).
+        stage, events, events_per_s (see `pipelines.jobs.pace`; what is counted is what the source has committed),
+        cpu_us_per_event (planning included).
     """
     env, rest = environment(settings, f"bench {stage}", folder)
-    ends = kafka.end_offsets(settings, settings.kafka.events_topic)
+    topic = settings.kafka.events_topic
+    ends = kafka.end_offsets(settings, topic)
     group = f"bench-{uuid.uuid4().hex[:8]}"
-    kafka.commit_offsets(settings, settings.kafka.events_topic, group, dict.fromkeys(ends, 0))
+    kafka.commit_offsets(settings, topic, group, dict.fromkeys(ends, 0))
     read(env, tables.source(settings, group, ends))
     validate(env, settings.events)
     touch(env, settings.events)
@@ -103,11 +105,16 @@ def measure(settings: Settings, stage: str, folder: Path) -> dict[str, object]:
     job_id = str(client.get_job_id())
     while not (age_s := rest.age_s(job_id)):
         time.sleep(_POLL_S)
-    began = time.monotonic() - age_s
-    client.get_job_execution_result().result()
-    seconds = round(time.monotonic() - began, 3)
-    cost_us = (cpu_s() - used_s) / max(1, sum(ends.values())) * 1e6
-    return {"stage": stage, "events": sum(ends.values()), "seconds": seconds, "cpu_us_per_event": round(cost_us, 2)}
+    events = sum(ends.values())
+    pace = Pace(time.monotonic() - age_s, 0, events)
+    result = client.get_job_execution_result()
+    while not result.done():
+        pace.saw(time.monotonic(), sum(kafka.committed_offsets(settings, topic, group).values()))
+        time.sleep(_POLL_S)
+    result.result()
+    per_s = round(pace.per_s(time.monotonic(), events), 1)
+    cost_us = round((cpu_s() - used_s) / max(1, events) * 1e6, 2)
+    return {"stage": stage, "events": events, "events_per_s": per_s, "cpu_us_per_event": cost_us}
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from pyflink.java_gateway import get_gateway
 
 from connectors import kafka
 from pipelines.errors import JobFailed, ServiceUnavailable, Superseded
+from pipelines.jobs.pace import Pace
 from pipelines.jobs.patience import Patience
 from pipelines.jobs.plan import Outcome
 from pipelines.jobs.progress import progress_of_run
@@ -102,7 +103,7 @@ class Follower:
         # The source reads before the last task runs, so from here alone a short log would take no time at all.
         with suppress(ServiceUnavailable, JobFailed):
             began -= self._rest.age_s(self._job_id)
-        tail = Tail(running_at, 0)
+        tail, pace = Tail(running_at, 0), None
         while True:
             if not self._runs():
                 time.sleep(_POLL_S)
@@ -113,21 +114,25 @@ class Follower:
                 self._tell(f"waiting      {error.message}")  # as the job itself does
                 continue
             left = {part: end for part, end in wanted.items() if done.get(part, first[part]) < end}
+            counted = sum(done.values())
             if not left or self._are_only_marks(first | done, left):
                 break
-            counted = sum(done.values())
+            pace = pace or Pace(began, counted, sum(ends.values()))
+            pace.saw(time.monotonic(), counted)
             if tail.is_due(time.monotonic(), counted, sum(ends.values()) - counted):
                 with suppress(ServiceUnavailable, JobFailed):  # the periodic one comes too
                     self._rest.checkpoint(self._job_id)
             self._report(done, ends)
             time.sleep(_POLL_S)
-        counting_s = time.monotonic() - began
+        ended = time.monotonic()
+        per_s = pace.per_s(ended, counted) if pace else 0.0
         path = self._stop_when_it_runs()
         if not self._embedded:
             self._await_end()  # an embedded cluster goes with this process
         total = sum(ends.values())
         self._tell(f"counted      {total:,} events; state kept in {path}")
-        return Outcome(self._plan.counting.generation, self._job_id, "FINISHED", path, total, round(counting_s, 3))
+        generation, took_s = self._plan.counting.generation, round(ended - began, 3)
+        return Outcome(generation, self._job_id, "FINISHED", path, total, took_s, round(per_s, 1))
 
     def _done(self) -> dict[int, int]:
         """What this run has counted: what a complete checkpoint covers has been stored."""

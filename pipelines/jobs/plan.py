@@ -73,6 +73,7 @@ class Outcome:
         events: Records that the run has behind it, over all partitions from offset 0; None if unknown.
         counting_s: Seconds from when the first task was deployed until everything was stored and checkpointed; None if
             unbounded.
+        events_per_s: See `pipelines.jobs.pace`; 0 where there was nothing to count, None if unbounded.
     """
 
     generation: int
@@ -81,3 +82,4 @@ class Outcome:
     savepoint: str | None
     events: int | None
     counting_s: float | None = None
+    events_per_s: float | None = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pipelines.domain.events import REASONS
 from pipelines.steps import sql
-from pipelines.steps.validate import CHECKED
+from pipelines.steps.validate import CHECKED, TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,9 +32,9 @@ def dead_letters(env: TableEnvironment, connector: Mapping[str, str]) -> str:
     {sql.options(connector)})"""
     )
     sentences = [(sql.literal(reason), sql.literal(sentence)) for reason, sentence in REASONS.items()]
-    utf8 = "ENCODE(text, 'UTF-8') = `value`"
+    utf8 = f"ENCODE({TEXT}, 'UTF-8') = `value`"
     return f"""INSERT INTO {DEAD_LETTERS}
-SELECT reason, {sql.cases("reason", sentences, "reason")}, topic, `partition`, `offset`, broker_ms,
-    CASE WHEN {utf8} THEN text END, CASE WHEN NOT ({utf8}) THEN `value` END
+SELECT reason, {sql.cases("reason", sentences, "reason")}, DECODE(topic, 'UTF-8'), `partition`, `offset`, broker_ms,
+    CASE WHEN {utf8} THEN {TEXT} END, CASE WHEN NOT ({utf8}) THEN `value` END
 FROM {CHECKED}
 WHERE reason IS NOT NULL"""

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 from pipelines.domain.events import EARLIEST_EVENT_TIME_MS, MAX_ID_CHARACTERS
 from pipelines.domain.register import REACTION_OF_ACTION, REACTION_SHIFT, TIME_SHIFT
 from pipelines.domain.strict_json import HALF_PAIR, MAX_EXPONENT_DIGITS, MAX_NAME_UTF16_UNITS, MAX_NUMBER_CHARACTERS
-from pipelines.steps import sql
-from pipelines.steps.usual import ASCII, FIELDS, NUMBER, USUAL, usual
+from pipelines.steps import sql, usual
+from pipelines.steps.usual import ASCII, NUMBER
 
 if TYPE_CHECKING:
     from pyflink.table import TableEnvironment
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from pipelines.settings import EventSettings
 
 CHECKED = "checked_events"
+TEXT = "DECODE(`value`, 'UTF-8')"
+"""The text of a record; bytes that are not UTF-8 are replaced."""
 
 _SPACE = r"[ \t\r\n]*+"
 
@@ -49,7 +51,7 @@ LONG_NUMBER = rf"[-+.0-9eE]{{{MAX_NUMBER_CHARACTERS + 1}}}|[eE][-+]?[0-9]{{{MAX_
 EXPONENT = r"(?<=[0-9])(?<!\\u[0-9a-fA-F]{0,2}[0-9])[eE][-+]?[0-9]+"
 CONTROL = r"[\x00-\x1f\x7f-\x9f]"
 INTEGER = r"\A-?(?:0|[1-9][0-9]*+)\z"
-_KNOWN = '$["' + '","'.join(FIELDS) + '"]'
+_KNOWN = '$["' + '","'.join(usual.FIELDS) + '"]'
 _REPLACEMENT, _NUL, _BOM = r"U&'\FFFD'", r"U&'\0000'", r"U&'\FEFF'"
 # The text without a leading byte order mark. Only the slower ways ask for it.
 _BODY = f"CASE WHEN SUBSTRING(text, 1, 1) = {_BOM} THEN SUBSTRING(text, 2) ELSE text END"
@@ -58,34 +60,39 @@ _BODY = f"CASE WHEN SUBSTRING(text, 1, 1) = {_BOM} THEN SUBSTRING(text, 2) ELSE 
 def validate(env: TableEnvironment, rules: EventSettings) -> None:
     """Create the view `checked_events`.
 
-    Columns: the record's `value` BYTES, `topic` STRING, `partition` INT, `offset` BIGINT, its `text` STRING (bytes that
-    are not UTF-8 replaced) and `broker_ms` BIGINT; then `reason` STRING, and where that is NULL `content_id`,
-    `user_id` STRING and `register` BIGINT, which elsewhere mean nothing.
+    Columns: the record's `value` and `topic` BYTES, `partition` INT, `offset` BIGINT and `broker_ms` BIGINT; then
+    `reason` STRING, and where that is NULL `content_id`, `user_id` STRING and `register` BIGINT, which elsewhere mean
+    nothing.
     """
-    usual(env, rules)
-    origin = "`value`, topic, `partition`, `offset`, text, broker_ms, found, usual"
-    # Where the record is usual, the columns from here on are NULL, or of no meaning and cheap.
-    plain = sql.once(f"CASE WHEN usual IS NULL THEN {_is(PLAIN, 'text')} END")
-    sql.view(env, "plain_events", f"SELECT {origin}, {plain} AS plain FROM {USUAL}")
+    usual.usual(env, rules)
+    origin = "`value`, topic, `partition`, `offset`, broker_ms, usual, proved"
+    # Where the record is proved, the columns from here on are NULL, or of no meaning and cheap.
+    sql.view(
+        env,
+        "decoded_events",
+        f"SELECT {origin}, CASE WHEN NOT proved THEN {TEXT} END AS text FROM {usual.USUAL}",
+    )
+    plain = sql.once(f"CASE WHEN NOT proved THEN {_is(PLAIN, 'text')} END")
+    sql.view(env, "plain_events", f"SELECT {origin}, text, {plain} AS plain FROM decoded_events")
     canonical = f"JSON_QUERY({_BODY}, {sql.literal(_KNOWN)})"
     sql.view(
         env,
         "shaped_events",
-        f"""SELECT {origin},
-    CASE WHEN usual IS NOT NULL THEN NULL WHEN plain THEN text ELSE {canonical} END AS document,
-    {sql.once(f"usual IS NOT NULL OR plain IS TRUE OR {_is(FLAT, canonical)} IS TRUE")} AS flat,
-    usual IS NULL AND plain IS NOT TRUE AND {_is(EXPONENT, "text")} AS exponents,
-    CASE WHEN usual IS NOT NULL OR (plain AND {_is_surely_small(rules)}) THEN NULL
+        f"""SELECT {origin}, text,
+    CASE WHEN proved THEN NULL WHEN plain THEN text ELSE {canonical} END AS document,
+    {sql.once(f"proved OR plain IS TRUE OR {_is(FLAT, canonical)} IS TRUE")} AS flat,
+    NOT proved AND plain IS NOT TRUE AND {_is(EXPONENT, "text")} AS exponents,
+    CASE WHEN proved OR (plain AND {_is_surely_small(rules)}) THEN NULL
         ELSE {_malformed(rules)} END AS malformed
 FROM plain_events""",
     )
-    tokens = [f"{_token(name)} AS {name}_token" for name in FIELDS]
-    columns = ",\n    ".join([f"{origin}, {sql.once('flat')} AS flat, exponents, malformed", *tokens])
+    tokens = [f"{_token(name)} AS {name}_token" for name in usual.FIELDS]
+    columns = ",\n    ".join([f"{origin}, text, {sql.once('flat')} AS flat, exponents, malformed", *tokens])
     sql.view(env, "found_events", f"SELECT {columns}\nFROM shaped_events")
     sql.view(
         env,
         "read_events",
-        f"""SELECT {origin}, {sql.once("flat")} AS flat, malformed,
+        f"""SELECT {origin}, {usual.FOUND} AS found, {sql.once("flat")} AS flat, malformed,
     COALESCE({_last("content_id")}, {_last("video_id")}) AS content_json,
     {_string(f"COALESCE({_last('content_id')}, {_last('video_id')})")} AS content_id,
     {_last("content_id")} <> {_last("video_id")} AND {_either_is_string()} AS conflicting,
@@ -96,16 +103,15 @@ FROM plain_events""",
     CASE WHEN {_is(INTEGER, _event_time())} THEN TRY_CAST(event_time_token AS BIGINT) END AS event_ms
 FROM found_events""",
     )
+    register = f"COALESCE(event_ms, broker_ms) * {1 << TIME_SHIFT} + reaction * {1 << REACTION_SHIFT} + region_code"
     sql.view(
         env,
         CHECKED,
-        f"""SELECT `value`, topic, `partition`, `offset`, text, broker_ms,
-    CASE WHEN usual IS NULL THEN content_id ELSE found[1] END AS content_id,
-    CASE WHEN usual IS NULL THEN user_id ELSE found[2] END AS user_id,
-    CASE WHEN usual IS NULL THEN COALESCE(malformed, {_reason(rules)}) END AS reason,
-    COALESCE(
-        usual, COALESCE(event_ms, broker_ms) * {1 << TIME_SHIFT} + reaction * {1 << REACTION_SHIFT} + region_code
-    ) AS register
+        f"""SELECT `value`, topic, `partition`, `offset`, broker_ms,
+    CASE WHEN proved THEN {usual.content_id()} ELSE content_id END AS content_id,
+    CASE WHEN proved THEN {usual.user_id()} ELSE user_id END AS user_id,
+    CASE WHEN proved THEN {usual.reason(rules)} ELSE COALESCE(malformed, {_reason(rules)}) END AS reason,
+    {sql.once(f"CASE WHEN proved THEN {usual.register(rules)} ELSE {register} END")} AS register
 FROM read_events""",
     )
 
