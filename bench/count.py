@@ -1,28 +1,28 @@
 """Bounded counting runs in a process of their own, with or without the stores; prints the outcome of each as JSON.
 
-Settings come from the environment, as for `likes`. Without the stores everything else is the same plan: reading,
-validating, dedup, counting, checkpoints, the Python function, and `content-counts`. Several runs share one JVM, so that
-only the first has its warm-up; each counts the same topic from the beginning into names of its own, and begins once a
-line comes in.
+Counts once with the settings of the environment, as `likes` has them; or, with `--asked`, once for each line of stdin,
+a JSON object with `environment` (the settings) and `stores`, all in one JVM. Without the stores everything else is the
+same plan: reading, validating, dedup, counting, checkpoints, the Python function, and `content-counts`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
-import redis
 from pyflink.table.udf import ScalarFunction
 
-from bench.fresh import numbered
 from bench.machine import cpu_s
 from cli.common import settings_from_process
 from pipelines.jobs.plan import Request
 from pipelines.jobs.run import run
+
+_PREFIX = "LIKES_"
 
 
 class NoStores(ScalarFunction):
@@ -39,21 +39,25 @@ class NoStores(ScalarFunction):
 
 def main() -> None:
     """Run."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--no-stores", action="store_true", help="write content-counts alone")
-    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--asked", action="store_true", help="count what lines of stdin ask for")
     arguments = parser.parse_args()
-    settings = settings_from_process()
-    for number in range(arguments.runs):
-        if number:
-            sys.stdin.readline()
-        function = NoStores() if arguments.no_stores else None
-        if function is None:
-            with redis.Redis.from_url(settings.redis.url.get_secret_value()) as client:
-                client.flushdb()  # every run is a first generation, and its versions are no newer than the last one's
-        before = cpu_s()
-        outcome = run(numbered(settings, number), Request(bounded=True), _tell, function)
-        print(json.dumps(asdict(outcome) | {"cpu_s": round(cpu_s() - before, 2)}), flush=True)
+    if not arguments.asked:
+        _count(stores=not arguments.no_stores)
+        return
+    for line in sys.stdin:
+        asked = json.loads(line)
+        for name in [name for name in os.environ if name.startswith(_PREFIX)]:
+            del os.environ[name]
+        os.environ.update(asked["environment"])
+        _count(stores=asked["stores"])
+
+
+def _count(*, stores: bool) -> None:
+    before = cpu_s()
+    outcome = run(settings_from_process(), Request(bounded=True), _tell, None if stores else NoStores())
+    print(json.dumps(asdict(outcome) | {"cpu_s": round(cpu_s() - before, 2)}), flush=True)
 
 
 def _tell(line: str) -> None:

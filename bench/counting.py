@@ -7,19 +7,20 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, TYPE_CHECKING, Self, cast
 
 import redis
 
 from bench import check
 from bench.fill import fill
-from bench.fresh import environment_of, fresh_settings, numbered
+from bench.fresh import environment_of, fresh_settings
 from bench.workloads import Log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
+    from types import TracebackType
 
     from bench.workloads import Workload
     from deploy.flink.local_stack import Stack
@@ -65,6 +66,17 @@ class Bench:
     def __init__(self, stack: Stack, tell: Callable[[str], None]) -> None:
         self.stack = stack
         self.tell = tell
+        self._exit = ExitStack()
+        self._counter: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        self._exit.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._exit.__exit__(kind, error, trace)
 
     def settings(self) -> Settings:
         """Settings on this stack with topics, a keyspace and state that nobody else has; Redis is emptied."""
@@ -92,55 +104,57 @@ class Bench:
         """
         settings = self.settings()
         topic = {"events_topic": filled.settings.kafka.events_topic}
-        changed = settings.model_copy(
-            update={"kafka": settings.kafka.model_copy(update=topic), "job": settings.job.model_copy(update=job)}
-        )
-        return replace(filled, settings=changed)
+        changes = {
+            "kafka": settings.kafka.model_copy(update=topic),
+            "job": filled.settings.job.model_copy(update=job),
+        }
+        return replace(filled, settings=settings.model_copy(update=changes))
 
-    def counted(self, filled: Filled, *, stores: bool, runs: int, warm_up: bool = True) -> list[Counted]:
-        """Count a log so often.
+    def counted(self, filled: Filled, *, stores: bool, runs: int) -> list[Counted]:
+        """Count a log so often, each time as if nobody had; all of a bench's runs share one JVM.
 
         Args:
-            filled: The log; its settings are used up.
+            filled: The log.
             stores: Whether Cassandra and Redis are written.
-            runs: How often.
-            warm_up: Count it once before, in the same process, for the JVM to compile what it runs.
+            runs: How often. Whatever is counted first is counted once more before, for the JVM to compile what it runs.
 
         Raises:
             AssertionError: A count is wrong.
             RuntimeError: The process ended.
         """
-        times = runs + int(warm_up)
-        found = []
-        with self._process(filled.settings, ["--runs", str(times), *([] if stores else ["--no-stores"])]) as process:
-            stdin, stdout = cast("IO[str]", process.stdin), cast("IO[str]", process.stdout)
-            for number in range(times):
-                if number:
-                    stdin.write("\n")
-                    stdin.flush()
-                line = stdout.readline()
-                if not line:
-                    raise RuntimeError(f"counting ended with {process.wait()}")
-                outcome = json.loads(line)
-                assert outcome["events"] == filled.log.events
-                settings = numbered(filled.settings, number)
-                check.assert_exact(check.stored(settings) if stores else check.published(settings), filled.log.truth)
-                run = Counted(filled.log.events, float(outcome["events_per_s"]), float(outcome["cpu_s"]))
-                what = "warm-up" if warm_up and not number else "exact"
-                self.tell(f"{filled.log.workload.name}: {run.rate:,.0f} events/s, {what}")
-                found.append(run)
-        return found[int(warm_up) :]
+        if self._counter is None:
+            self._counter = self._exit.enter_context(_counter())
+            self._count(self.again(filled), stores=stores, what="warm-up")
+        return [self._count(self.again(filled), stores=stores, what="exact") for _ in range(runs)]
 
-    def staged(self, filled: Filled, stage: str, runs: int) -> Iterator[float]:
-        """Events per second of the first steps of the plan alone, in a warm JVM; what they come to is thrown away.
+    def _count(self, filled: Filled, *, stores: bool, what: str) -> Counted:
+        assert self._counter is not None
+        stdin, stdout = cast("IO[str]", self._counter.stdin), cast("IO[str]", self._counter.stdout)
+        asked = {"environment": environment_of(self.stack, filled.settings), "stores": stores}
+        stdin.write(json.dumps(asked) + "\n")
+        stdin.flush()
+        line = stdout.readline()
+        if not line:
+            raise RuntimeError(f"counting ended with {self._counter.wait()}")
+        outcome = json.loads(line)
+        assert outcome["events"] == filled.log.events
+        counts = check.stored(filled.settings) if stores else check.published(filled.settings)
+        check.assert_exact(counts, filled.log.truth)
+        found = Counted(filled.log.events, float(outcome["events_per_s"]), float(outcome["cpu_s"]))
+        self.tell(f"{filled.log.workload.name}: {found.rate:,.0f} events/s, {what}")
+        return found
+
+    def staged(self, filled: Filled, stages: Sequence[str], runs: int) -> Iterator[tuple[str, float]]:
+        """Stages and events per second of the first steps of the plan alone, in a warm JVM; what they come to is thrown
+        away.
 
         Args:
             filled: The log.
-            stage: Of `bench.stages`.
-            runs: How often.
+            stages: Of `bench.stages`.
+            runs: How often each.
         """
         done = subprocess.run(
-            [sys.executable, "-m", "bench.stages", stage, "--runs", str(runs + 1)],
+            [sys.executable, "-m", "bench.stages", *stages, "--runs", str(runs)],
             env=environment_of(self.stack, filled.settings),
             stdout=subprocess.PIPE,
             text=True,
@@ -149,22 +163,20 @@ class Bench:
         for line in done.stdout.splitlines()[1:]:  # the first is the warm-up
             outcome = json.loads(line)
             assert outcome["events"] == filled.log.events
-            rate = float(outcome["events_per_s"])
+            stage, rate = str(outcome["stage"]), float(outcome["events_per_s"])
             self.tell(f"{stage}: {rate:,.0f} events/s")
-            yield rate
+            yield stage, rate
 
-    @contextmanager
-    def _process(self, settings: Settings, arguments: list[str]) -> Iterator[subprocess.Popen[str]]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "bench.count", *arguments],
-            env=environment_of(self.stack, settings),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        with process:  # closes its pipes and waits
-            try:
-                yield process
-            except BaseException:
-                process.send_signal(signal.SIGINT)
-                raise
+
+@contextmanager
+def _counter() -> Iterator[subprocess.Popen[str]]:
+    """A process that counts what it is asked to, until the end of the block."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.count", "--asked"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with process:  # closes its pipes, which ends it, and waits
+        try:
+            yield process
+        except BaseException:
+            process.send_signal(signal.SIGINT)
+            raise

@@ -28,19 +28,3 @@ def fresh_settings(stack: Stack) -> Settings:
 def environment_of(stack: Stack, settings: Settings) -> dict[str, str]:
     """The environment from which another process resolves the same settings, on the same stack."""
     return {**os.environ, STACK_DIR_VARIABLE: str(stack.folder), **to_environment(settings)}
-
-
-def numbered(settings: Settings, number: int) -> Settings:
-    """Settings that count the same topic into other names; number 0 leaves them as they are."""
-    if not number:
-        return settings
-    names = {
-        "dead_letters_topic": f"{settings.kafka.dead_letters_topic}-{number}",
-        "counts_topic": f"{settings.kafka.counts_topic}-{number}",
-    }
-    return settings.model_copy(
-        update={
-            "kafka": settings.kafka.model_copy(update=names),
-            "cassandra": settings.cassandra.model_copy(update={"keyspace": f"{settings.cassandra.keyspace}_{number}"}),
-        }
-    )

@@ -39,7 +39,8 @@ def own_stack() -> Iterator[Bench]:
         stack = Stack(Path(folder) / "stack")
         try:
             stack.up(tell)
-            yield Bench(stack, tell)
+            with Bench(stack, tell) as bench:
+                yield bench
         finally:
             stack.down(purge=True)
 

@@ -78,8 +78,8 @@ _HEAD = """# Benchmarks
 `make bench` measures all sections and writes this page, its plots and
 [report.json](report.json); `ARGS="--only skew,latency"` measures some sections again. Every counting run's result is
 compared with the true counts, content by content, before its rate is taken. Each figure is the median of its runs,
-with the slowest and the fastest. The broker and the stores run beside what is measured, on the same cores. JVMs have
-counted one log, or a long primer, before they are measured; `make bench-quick` has the warm-up in its figures."""
+with the slowest and the fastest. The broker and the stores run beside what is measured, on the same cores. A JVM
+compiles a new plan while it runs, so this job's rates are of a log after its first quarter; peers have counted a primer."""
 
 
 def _measured_on(rows: Sequence[Json]) -> str:

@@ -1,6 +1,6 @@
 """Bounded runs of the first steps of the plan, in a process of their own, rows thrown away; prints a JSON outcome each.
 
-    .venv/bin/python -m bench.stages parse
+    .venv/bin/python -m bench.stages parse dedup --runs 3
 
 What each step adds is the difference between two of these: raw (bytes from Kafka), parse (validated), dedup (registers
 in state), count (totals in state; no Python, no sinks). Settings come from the environment, as for `likes`.
@@ -120,12 +120,12 @@ def measure(settings: Settings, stage: str, folder: Path) -> dict[str, object]:
 def main() -> None:
     """Run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("stage", choices=STAGES)
-    parser.add_argument("--runs", type=int, default=1, help="in one JVM, so that only the first has its warm-up")
+    parser.add_argument("stages", nargs="+", choices=STAGES)
+    parser.add_argument("--runs", type=int, default=1, help="of each, after one of the last that warms the JVM up")
     arguments = parser.parse_args()
-    for _ in range(arguments.runs):
+    for stage in [arguments.stages[-1], *(name for name in arguments.stages for _ in range(arguments.runs))]:
         with tempfile.TemporaryDirectory(prefix="likes-bench-") as folder:
-            print(json.dumps(measure(settings_from_process(), arguments.stage, Path(folder))), flush=True)
+            print(json.dumps(measure(settings_from_process(), stage, Path(folder))), flush=True)
 
 
 if __name__ == "__main__":
