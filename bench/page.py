@@ -79,7 +79,8 @@ _HEAD = """# Benchmarks
 [report.json](report.json); `ARGS="--only skew,latency"` measures some sections again. Every counting run's result is
 compared with the true counts, content by content, before its rate is taken. Each figure is the median of its runs,
 with the slowest and the fastest. The broker and the stores run beside what is measured, on the same cores. A JVM
-compiles a new plan while it runs, so this job's rates are of a log after its first quarter; peers have counted a primer."""
+compiles a new plan while it runs, so this job's rates are of a log after its first quarter; peers have counted a
+primer."""
 
 
 def _measured_on(rows: Sequence[Json]) -> str:
