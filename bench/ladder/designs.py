@@ -100,7 +100,7 @@ DESIGNS = (
     ),
     Design(
         name="likes_counter",
-        events=_events(500_000, 500_000),
+        events=_events(300_000, 300_000),
         store="both",
         notes="this job: 2 subtasks, RocksDB, checkpoints and totals every 5 s, both stores written",
         reference=None,
