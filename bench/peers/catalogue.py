@@ -69,7 +69,7 @@ def _datastream(mode: str) -> Command:
 PEERS = (
     Peer(
         name="redis_consumer",
-        events=300_000,
+        events=700_000,
         crash_events=500_000,
         command=_own_python("redis_consumer"),
         processes=2,
@@ -79,7 +79,7 @@ PEERS = (
     ),
     Peer(
         name="pathway",
-        events=600_000,
+        events=1_000_000,
         crash_events=1_000_000,
         command=_python("pathway", "pathway_likes"),
         environment={"PATHWAY_THREADS": "2"},
@@ -88,7 +88,7 @@ PEERS = (
     ),
     Peer(
         name="bytewax",
-        events=300_000,
+        events=1_000_000,
         crash_events=500_000,
         command=_python("bytewax", "bytewax_likes"),
         processes=2,
@@ -98,7 +98,7 @@ PEERS = (
     ),
     Peer(
         name="quix",
-        events=120_000,
+        events=200_000,
         crash_events=400_000,
         command=_python("quix", "quix"),
         processes=2,
@@ -107,7 +107,7 @@ PEERS = (
     ),
     Peer(
         name="datastream_process",
-        events=8_000,
+        events=15_000,
         crash_events=20_000,
         command=_datastream("process"),
         # Else an embedded cluster runs the functions of all subtasks as threads of one interpreter.
@@ -117,7 +117,7 @@ PEERS = (
     ),
     Peer(
         name="datastream_thread",
-        events=40_000,
+        events=100_000,
         crash_events=60_000,
         command=_datastream("thread"),
         environment={"PYTHONPATH": sysconfig.get_path("purelib")},
@@ -126,7 +126,7 @@ PEERS = (
     ),
     Peer(
         name="kafka_streams",
-        events=400_000,
+        events=800_000,
         crash_events=600_000,
         primer_events=200_000,
         command=environment.ensure_streams,
