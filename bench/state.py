@@ -13,6 +13,7 @@ import json
 import tempfile
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 _CONTENTS = 100_003
 _FIRST_MS = 1_767_225_600_000
 _POLL_S = 1.0
-_SLICE, _SLICES = 1_000_000, 3
+_SLICE, _SLICES = 2_000_000, 3
 _EVENTS = "synthetic_events"
 
 
@@ -66,23 +67,22 @@ class Grown:
 
 
 def slice_rates(samples: Sequence[Sample], registers: int) -> tuple[float, ...]:
-    """Events per second in three slices of a million registers each, of which the last ends with so many.
+    """Events per second in three slices of two million registers each, of which the last ends with so many.
 
-    With less than four million it begins there instead: before, the JVM is still cold. Registers come in bundles of a
-    checkpoint each, so each figure is the slope of a line through all samples of its slice.
+    With less than seven million it begins there instead: before, the JVM is still cold. Registers come in bundles of a
+    checkpoint each, and are heard of later still, so between two news of them they are taken to have grown evenly.
 
     Args:
         samples: In order.
         registers: Where it ends or begins.
     """
-    first = max(registers - _SLICES * _SLICE, _SLICE)
-    return tuple(_slope(samples, first + number * _SLICE) for number in range(_SLICES))
-
-
-def _slope(samples: Sequence[Sample], first: int) -> float:
-    window = [sample for sample in samples if first <= sample.registers <= first + _SLICE]
-    slope, _ = np.polyfit([sample.seconds for sample in window], [sample.registers for sample in window], 1)
-    return float(slope)
+    first = registers - _SLICES * _SLICE
+    first = first if first >= _SLICE / 2 else registers
+    news = [later for earlier, later in pairwise(samples) if later.registers > earlier.registers]
+    seen = np.array([sample.registers for sample in news], dtype=float)
+    at = np.array([sample.seconds for sample in news])
+    marks = np.interp([first + number * _SLICE for number in range(_SLICES + 1)], seen, at)
+    return tuple(float(_SLICE / (later - earlier)) for earlier, later in pairwise(marks))
 
 
 def measure(settings: Settings, registers: int, folder: Path, tell: Callable[[str], None]) -> Grown:
