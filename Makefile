@@ -36,7 +36,7 @@ bench-quick: setup ## throughput, skew and latency; each asserts its result befo
 bench-guard: setup ## ratios that noise does not move and a mistake does; a few minutes
 	$(BIN)/python -m bench.guard $(ARGS)
 
-bench: setup ## the whole report, which takes long (ARGS="--only peers"): bench/report.md
+bench: setup ## the whole report, about an hour (ARGS="--only peers"): bench/report.md
 	$(BIN)/python -m bench $(ARGS)
 
 lock: $(LOCK_STAMP) ## resolve the dependencies anew: requirements.lock (needs uv) and the jars' checksums
