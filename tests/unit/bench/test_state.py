@@ -28,5 +28,7 @@ def test_with_few_registers_the_slices_begin_there() -> None:
 def test_news_that_come_seldom() -> None:
     """Flink tells of registers every ten seconds: most samples repeat what the one before said."""
     every_second = samples(until=20_000_000)
-    heard = [Sample(each.seconds, every_second[index - index % 10].registers) for index, each in enumerate(every_second)]
+    heard = [
+        Sample(each.seconds, every_second[place - place % 10].registers) for place, each in enumerate(every_second)
+    ]
     assert slice_rates(heard, 10_000_000) == pytest.approx((100_000, 100_000, 100_000), rel=0.01)
