@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_FIRST_PART = 0.25
+_FIRST_PART, _LAST_PART = 0.25, 0.75
 
 
 class Pace:
@@ -20,15 +20,18 @@ class Pace:
     def __init__(self, now: float, done: int, total: int) -> None:
         self._from = (now, done)
         self._first_part = done + (total - done) * _FIRST_PART
+        self._last_part = done + (total - done) * _LAST_PART
         self._fixed = False
 
     def saw(self, now: float, done: int) -> None:
         """Take note of how many events are counted now."""
-        if not self._fixed and done >= self._first_part:
+        if not self._fixed and self._first_part <= done <= self._last_part:
             self._from, self._fixed = (now, done), True
 
     def per_s(self, now: float, done: int) -> float:
-        """Events per second up to now: since the first quarter, or from the beginning if no checkpoint came between."""
+        """Events per second up to now: since the first quarter, or from the beginning if no checkpoint came between it
+        and the last one.
+        """
         since, already = self._from
         if done <= already:
             return 0.0

@@ -19,5 +19,12 @@ def test_a_run_of_one_checkpoint_is_measured_from_its_beginning() -> None:
     assert Pace(100.0, 0, 1_000).per_s(110.0, 1_000) == 100.0
 
 
+def test_a_run_whose_first_checkpoint_comes_near_its_end_is_measured_from_its_beginning() -> None:
+    pace = Pace(100.0, 0, 1_000)
+    pace.saw(109.0, 900)
+    pace.saw(110.0, 1_000)
+    assert pace.per_s(110.0, 1_000) == 100.0
+
+
 def test_nothing_to_count_has_no_pace() -> None:
     assert Pace(100.0, 1_000, 1_000).per_s(110.0, 1_000) == 0.0
