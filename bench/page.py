@@ -189,7 +189,7 @@ def _limits(rows: Sequence[Json]) -> str:
 
 Ever longer parts of the same plan on the same log of millions of events: bytes from Kafka (raw), validated events
 (parse), registers (dedup), totals (count), totals through Python into `content-counts` (publish), and into both stores
-(store). Reading bytes alone is over in a second, so its figure is rough. What a step adds is the difference between the
+(store). Reading bytes alone is over in seconds, so its figure is rough. What a step adds is the difference between the
 fastest runs with it and without it, which the machine has disturbed least.
 
 {table(("part of the plan", "events/s", "min to max"), body)}
