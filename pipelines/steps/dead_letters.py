@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from pipelines.domain.events import REASONS
 from pipelines.steps import sql
-from pipelines.steps.validate import CHECKED, TEXT
+from pipelines.steps.usual import TEXT
+from pipelines.steps.validate import CHECKED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

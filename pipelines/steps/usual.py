@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from pipelines.settings import EventSettings
 
 USUAL = "usual_events"
+TEXT = "DECODE(`value`, 'UTF-8')"
+"""The text of a record; bytes that are not UTF-8 are replaced."""
 FIELDS = ("content_id", "video_id", "user_id", "action", "event_time", "region")
 NUMBER = r"-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?(?:[eE][+-]?[0-9]{1,3})?"
 # Every printable ASCII character but quote and backslash, one by one: Java looks single characters up in a table, and
@@ -46,7 +48,11 @@ PATTERN = (
     rf'(?:, ?"region" ?: ?"{ASCII}*(?="{_END})|(?={_END}))'
 )
 # Where split at quotes; what may be missing is asked for by name, and the region from the end.
-_COLON, _CONTENT, _USER, _ACTION, _TIME_NAME, _TIME = (f"found[{place}]" for place in (3, 4, 8, 12, 14, 15))
+FOUND = "SPLIT(DECODE(usual, 'UTF-8'), '\"')"
+"""The column `found` ARRAY<STRING> of the expressions below: what was matched, split at its quotes."""
+CONTENT_ID, USER_ID = "found[4]", "found[8]"
+"""Of a proved event."""
+_COLON, _ACTION, _TIME_NAME, _TIME = (f"found[{place}]" for place in (3, 12, 14, 15))
 _REGION_NAME, _REGION = "found[CARDINALITY(found) - 2]", "found[CARDINALITY(found)]"
 # The longest text that matches, ids and region aside.
 _LONGEST = _OTHERS * 560 + 1_000
@@ -60,7 +66,7 @@ def usual(env: TableEnvironment, rules: EventSettings) -> None:
     """
     origin = "`value`, {topic}, `partition`, `offset`"
     broker_ms = "EXTRACT(EPOCH FROM broker_time) * 1000 + EXTRACT(MILLISECOND FROM broker_time)"
-    text = "DECODE(`value`, 'UTF-8')"
+    text = TEXT
     longest = _LONGEST + 2 * MAX_ID_CHARACTERS + max(map(len, rules.regions))
     if longest > rules.max_record_bytes:
         text = f"CASE WHEN CHAR_LENGTH({text}) <= {rules.max_record_bytes} THEN {text} END"
@@ -81,25 +87,20 @@ FROM matched_events""",
     )
 
 
-FOUND = "SPLIT(DECODE(usual, 'UTF-8'), '\"')"
-"""The column `found` ARRAY<STRING> of the expressions below: what was matched, split at its quotes."""
-
-
-def content_id() -> str:
-    """Of a proved event."""
-    return _CONTENT
-
-
-def user_id() -> str:
-    """Of a proved event."""
-    return _USER
+def is_too_large(rules: EventSettings) -> str:
+    """Whether a record has more bytes than an event may have."""
+    return f"CHAR_LENGTH(DECODE(`value`, 'ISO-8859-1')) > {rules.max_record_bytes}"
 
 
 def reason(rules: EventSettings) -> str:
-    """Why a proved event is none after all, or NULL."""
-    return f"""CASE WHEN CHAR_LENGTH({_CONTENT}) > {MAX_ID_CHARACTERS} THEN 'content_id_too_long'
-            WHEN CHAR_LENGTH({_USER}) > {MAX_ID_CHARACTERS} THEN 'user_id_too_long'
-            WHEN {_region_code(rules)} IS NULL THEN 'unknown_region'
+    """Why a proved event is none after all, or NULL. Only an id or a region can have made it too large."""
+
+    def unless_too_large(other: str) -> str:
+        return f"CASE WHEN {is_too_large(rules)} THEN 'record_too_large' ELSE '{other}' END"
+
+    return f"""CASE WHEN CHAR_LENGTH({CONTENT_ID}) > {MAX_ID_CHARACTERS} THEN {unless_too_large("content_id_too_long")}
+            WHEN CHAR_LENGTH({USER_ID}) > {MAX_ID_CHARACTERS} THEN {unless_too_large("user_id_too_long")}
+            WHEN {_region_code(rules)} IS NULL THEN {unless_too_large("unknown_region")}
             WHEN {_TIME_NAME} <> 'event_time' THEN NULL
             WHEN {_time_ms()} < {EARLIEST_EVENT_TIME_MS} THEN 'event_time_before_2005'
             WHEN {_time_ms()} > broker_ms + {rules.max_ahead_ms} THEN 'event_time_in_future' END"""

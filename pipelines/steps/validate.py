@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from pipelines.settings import EventSettings
 
 CHECKED = "checked_events"
-TEXT = "DECODE(`value`, 'UTF-8')"
-"""The text of a record; bytes that are not UTF-8 are replaced."""
 
 _SPACE = r"[ \t\r\n]*+"
 
@@ -70,7 +68,7 @@ def validate(env: TableEnvironment, rules: EventSettings) -> None:
     sql.view(
         env,
         "decoded_events",
-        f"SELECT {origin}, CASE WHEN NOT proved THEN {TEXT} END AS text FROM {usual.USUAL}",
+        f"SELECT {origin}, CASE WHEN NOT proved THEN {usual.TEXT} END AS text FROM {usual.USUAL}",
     )
     plain = sql.once(f"CASE WHEN NOT proved THEN {_is(PLAIN, 'text')} END")
     sql.view(env, "plain_events", f"SELECT {origin}, text, {plain} AS plain FROM decoded_events")
@@ -108,8 +106,8 @@ FROM found_events""",
         env,
         CHECKED,
         f"""SELECT `value`, topic, `partition`, `offset`, broker_ms,
-    CASE WHEN proved THEN {usual.content_id()} ELSE content_id END AS content_id,
-    CASE WHEN proved THEN {usual.user_id()} ELSE user_id END AS user_id,
+    CASE WHEN proved THEN {usual.CONTENT_ID} ELSE content_id END AS content_id,
+    CASE WHEN proved THEN {usual.USER_ID} ELSE user_id END AS user_id,
     CASE WHEN proved THEN {usual.reason(rules)} ELSE COALESCE(malformed, {_reason(rules)}) END AS reason,
     {sql.once(f"CASE WHEN proved THEN {usual.register(rules)} ELSE {register} END")} AS register
 FROM read_events""",
@@ -136,7 +134,7 @@ def _malformed(rules: EventSettings) -> str:
     strict = f"""CONCAT('[', {_BODY}, ']') IS JSON AND CONCAT('{{"d":', {_BODY}, '}}') IS JSON"""
     return f"""CASE
             WHEN `value` IS NULL THEN 'tombstone'
-            WHEN CHAR_LENGTH(DECODE(`value`, 'ISO-8859-1')) > {rules.max_record_bytes} THEN 'record_too_large'
+            WHEN {usual.is_too_large(rules)} THEN 'record_too_large'
             WHEN POSITION({_REPLACEMENT} IN text) > 0 AND ENCODE(text, 'UTF-8') <> `value` THEN 'not_utf8'
             WHEN POSITION({_NUL} IN text) > 0 THEN 'nul_character'
             WHEN NOT ({strict}) OR {half_pair} OR ({long_number}) THEN 'not_json'

@@ -48,7 +48,15 @@ def huge_values(limit_bytes: int) -> list[bytes | None]:
         return b'{"content_id":"v","user_id":"u","action":"LIKE","x":' + extra + b"}"
 
     room = limit_bytes - len(event(b'""'))
+
+    def usual(content_id: bytes, user_id: bytes, region: bytes) -> bytes:
+        return b'{"content_id":"%b","user_id":"%b","action":"LIKE","region":"%b"}' % (content_id, user_id, region)
+
+    spare = limit_bytes - len(usual(b"v", b"u", b"us")) + 1
     return [
+        *(usual(b"v" * length, b"u", b"us") for length in (spare, spare + 1)),
+        *(usual(b"v", b"u" * length, b"us") for length in (spare, spare + 1)),
+        *(usual(b"v", b"u", b"s" * length) for length in (spare + 1, spare + 2)),
         *(event(b'"' + b"y" * length + b'"') for length in (room - 1, room, room + 1, 20_000)),
         *(event(b'"' + "é".encode() * length + b'"') for length in (room // 2, room // 2 + 1)),
         *(event(b"[" * depth + b"]" * depth) for depth in (10, 997, 998, 999, 1_000, 30_000)),
