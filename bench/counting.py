@@ -123,7 +123,7 @@ class Bench:
             RuntimeError: The process ended.
         """
         if self._counter is None:
-            self._counter = self._exit.enter_context(_counter())
+            self._counter = self._exit.enter_context(_counting_process())
             self._count(self.again(filled), stores=stores, what="warm-up")
         return [self._count(self.again(filled), stores=stores, what="exact") for _ in range(runs)]
 
@@ -153,23 +153,25 @@ class Bench:
             stages: Of `bench.stages`.
             runs: How often each.
         """
-        done = subprocess.run(
+        with subprocess.Popen(
             [sys.executable, "-m", "bench.stages", *stages, "--runs", str(runs)],
             env=environment_of(self.stack, filled.settings),
             stdout=subprocess.PIPE,
             text=True,
-            check=True,
-        )
-        for line in done.stdout.splitlines()[1:]:  # the first is the warm-up
-            outcome = json.loads(line)
-            assert outcome["events"] == filled.log.events
-            stage, rate = str(outcome["stage"]), float(outcome["events_per_s"])
-            self.tell(f"{stage}: {rate:,.0f} events/s")
-            yield stage, rate
+        ) as process:
+            for number, line in enumerate(cast("IO[str]", process.stdout)):
+                outcome = json.loads(line)
+                assert outcome["events"] == filled.log.events
+                stage, rate = str(outcome["stage"]), float(outcome["events_per_s"])
+                self.tell(f"{stage}: {rate:,.0f} events/s, {'run' if number else 'warm-up'}")
+                if number:
+                    yield stage, rate
+        if process.returncode:
+            raise RuntimeError(f"the stages ended with {process.returncode}")
 
 
 @contextmanager
-def _counter() -> Iterator[subprocess.Popen[str]]:
+def _counting_process() -> Iterator[subprocess.Popen[str]]:
     """A process that counts what it is asked to, until the end of the block."""
     process = subprocess.Popen(
         [sys.executable, "-m", "bench.count", "--asked"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

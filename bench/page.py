@@ -233,7 +233,7 @@ def _state(rows: Sequence[Json]) -> str:
 
 Dedup and counting alone, every event a register of its own, made by Flink's generator so that Kafka and validation
 do not hide what state costs. {rows[-1]["bytes_per_register"]:.0f} bytes per register in the checkpoint. The spread is
-over three slices of a million events of one run.
+over three slices of two million events of one run.
 
 {table(("", "events/s", "min to max"), body)}
 

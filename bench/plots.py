@@ -161,7 +161,7 @@ def _ladder(rows: Sequence[Json]) -> None:
     figure.legend(*speed.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
     speed.set_title("How fast")
     loss.set_xscale("symlog", linthresh=100)
-    loss.set_xlabel("wrong per million events, with one kill -9")
+    loss.set_xlabel("wrong per million events, without a failure")
     loss.margins(x=0.15)
     loss.set_title("How wrong")
 

@@ -26,8 +26,10 @@ from deploy.flink.local_stack.ports import free_port
 from pipelines.errors import JobFailed, ServiceUnavailable
 from pipelines.jobs import flink, tables
 from pipelines.jobs.pace import Pace
+from pipelines.jobs.progress import progress_of_run
 from pipelines.jobs.rest import FlinkRest
 from pipelines.jobs.saved_state import StateFolders
+from pipelines.jobs.tail import Tail
 from pipelines.steps.changes import changes
 from pipelines.steps.count import TOTALS, count
 from pipelines.steps.dedup import REGISTERS, dedup
@@ -56,7 +58,7 @@ STAGES = {
     "dedup": (_REGISTER, f"SELECT content_id, user_id, register FROM {REGISTERS}"),
     "count": (_TOTAL, f"SELECT * FROM {TOTALS}"),
 }
-_POLL_S = 0.05
+_POLL_S = 0.25
 
 
 def environment(settings: Settings, name: str, folder: Path) -> tuple[TableEnvironment, FlinkRest]:
@@ -88,15 +90,16 @@ def measure(settings: Settings, stage: str, folder: Path) -> dict[str, object]:
     """Run one stage to the topic's present end.
 
     Returns:
-        stage, events, events_per_s (see `pipelines.jobs.pace`; what is counted is what the source has committed),
+        stage, events, events_per_s (see `pipelines.jobs.pace`; by the same clock as a counting run's),
         cpu_us_per_event (planning included).
     """
+    folders = StateFolders(folder / "state")
     env, rest = environment(settings, f"bench {stage}", folder)
     topic = settings.kafka.events_topic
     ends = kafka.end_offsets(settings, topic)
     group = f"bench-{uuid.uuid4().hex[:8]}"
     kafka.commit_offsets(settings, topic, group, dict.fromkeys(ends, 0))
-    read(env, tables.source(settings, group, ends))
+    read(env, tables.source(settings, group, None))
     validate(env, settings.events)
     touch(env, settings.events)
     dedup(env, TOUCHED)
@@ -108,17 +111,16 @@ def measure(settings: Settings, stage: str, folder: Path) -> dict[str, object]:
     while not (age_s := rest.age_s(job_id)):
         time.sleep(_POLL_S)
     events = sum(ends.values())
-    pace = Pace(time.time() - age_s, 0, events)
-    result = client.get_job_execution_result()
-    while not result.done():
-        # Heard of a second late, when a quick stage has done a good part more; so it counts from when it began.
-        with suppress(ServiceUnavailable, JobFailed):
-            done = sum(kafka.committed_offsets(settings, topic, group).values())
-            if began_s := rest.checkpointed_at_s(job_id):  # which hears of it late as well
-                pace.saw(began_s, done)
+    began = time.monotonic() - age_s
+    tail, pace = Tail(began, 0), Pace(began, 0, events)
+    while (done := sum(progress_of_run(settings, group, folders.latest()).values())) < events:
+        pace.saw(time.monotonic(), done)
+        if tail.is_due(time.monotonic(), done, events - done):
+            with suppress(ServiceUnavailable, JobFailed):  # the periodic one comes too
+                rest.checkpoint(job_id)
         time.sleep(_POLL_S)
-    result.result()
-    per_s = round(pace.per_s(time.time(), events), 1)
+    per_s = round(pace.per_s(time.monotonic(), events), 1)
+    client.cancel().result()
     cost_us = round((cpu_s() - used_s) / max(1, events) * 1e6, 2)
     return {"stage": stage, "events": events, "events_per_s": per_s, "cpu_us_per_event": cost_us}
 

@@ -37,6 +37,7 @@ _CONTENTS = 100_003
 _FIRST_MS = 1_767_225_600_000
 _POLL_S = 1.0
 _SLICE, _SLICES = 2_000_000, 3
+SIZES = (1_000_000, 10_000_000, 50_000_000)
 _EVENTS = "synthetic_events"
 
 
@@ -76,13 +77,17 @@ def slice_rates(samples: Sequence[Sample], registers: int) -> tuple[float, ...]:
         samples: In order.
         registers: Where it ends or begins.
     """
-    first = registers - _SLICES * _SLICE
-    first = first if first >= _SLICE / 2 else registers
+    first = _first(registers)
     news = [later for earlier, later in pairwise(samples) if later.registers > earlier.registers]
     seen = np.array([sample.registers for sample in news], dtype=float)
     at = np.array([sample.seconds for sample in news])
     marks = np.interp([first + number * _SLICE for number in range(_SLICES + 1)], seen, at)
     return tuple(float(_SLICE / (later - earlier)) for earlier, later in pairwise(marks))
+
+
+def _first(registers: int) -> int:
+    before = registers - _SLICES * _SLICE
+    return before if before >= _SLICE // 2 else registers
 
 
 def measure(settings: Settings, registers: int, folder: Path, tell: Callable[[str], None]) -> Grown:
@@ -141,7 +146,7 @@ def main() -> None:
     registers = parser.parse_args().registers
     with tempfile.TemporaryDirectory(prefix="likes-bench-") as folder:
         grown = measure(Settings(), registers, Path(folder), tell)
-    sizes = [size for size in (1_000_000, 10_000_000, 50_000_000) if size <= registers]
+    sizes = [size for size in SIZES if _first(size) + _SLICES * _SLICE <= registers]
     rates = {str(size): [round(rate) for rate in slice_rates(grown.samples, size)] for size in sizes}
     print(json.dumps({"registers": registers, "bytes_per_register": grown.bytes_per_register, "events_per_s": rates}))
 

@@ -6,7 +6,7 @@ _FIRST_PART, _LAST_PART = 0.25, 0.75
 
 
 class Pace:
-    """Events per second after the first quarter of what a run has to count.
+    """Events per second from the first checkpoint after the first quarter of what a run has to count.
 
     A new plan is new code to the JVM, which compiles it while it runs, so the first seconds are not what a job does
     later. What is counted is known at each checkpoint, at the end too.
@@ -29,9 +29,7 @@ class Pace:
             self._from, self._fixed = (now, done), True
 
     def per_s(self, now: float, done: int) -> float:
-        """Events per second up to now: since the first quarter, or from the beginning if no checkpoint came between it
-        and the last one.
-        """
+        """Events per second up to now; from the beginning where no checkpoint came in the second and third quarter."""
         since, already = self._from
         if done <= already:
             return 0.0

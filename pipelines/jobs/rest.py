@@ -70,11 +70,6 @@ class FlinkRest:
         """How many checkpoints the job has completed. Raises ServiceUnavailable."""
         return int(self._ask("GET", f"/jobs/{job_id}/checkpoints")["counts"]["completed"])
 
-    def checkpointed_at_s(self, job_id: str) -> float:
-        """When the newest complete checkpoint began, s since the epoch; 0 before any. Raises ServiceUnavailable."""
-        newest = self._ask("GET", f"/jobs/{job_id}/checkpoints")["latest"]["completed"]
-        return int(newest["trigger_timestamp"]) / 1000 if newest else 0.0
-
     def state_bytes(self, job_id: str) -> int:
         """The whole size of the state in the newest checkpoint. Raises ServiceUnavailable."""
         return int(self._ask("GET", f"/jobs/{job_id}/checkpoints")["latest"]["completed"]["state_size"])
