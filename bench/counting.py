@@ -67,6 +67,7 @@ class Bench:
         self.stack = stack
         self.tell = tell
         self._exit = ExitStack()
+        self._counting = self._exit.enter_context(ExitStack())
         self._counter: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
@@ -110,21 +111,27 @@ class Bench:
         }
         return replace(filled, settings=settings.model_copy(update=changes))
 
-    def counted(self, filled: Filled, *, stores: bool, runs: int) -> list[Counted]:
-        """Count a log so often, each time as if nobody had; all of a bench's runs share one JVM.
+    def cool(self) -> None:
+        """End the process that counts; the next run has a new JVM."""
+        self._counting.close()
+        self._counter = None
+
+    def counted(self, filled: Filled, *, stores: bool, runs: int, warm_up: Filled | None = None) -> list[Counted]:
+        """Count a log so often, each time as if nobody had; all of a bench's runs share one JVM until it is cooled.
 
         Args:
             filled: The log.
             stores: Whether Cassandra and Redis are written.
-            runs: How often. Whatever is counted first is counted once more before, for the JVM to compile what it runs.
+            runs: How often.
+            warm_up: Counted before in a new JVM, for it to compile what it runs; None for the log itself.
 
         Raises:
             AssertionError: A count is wrong.
             RuntimeError: The process ended.
         """
         if self._counter is None:
-            self._counter = self._exit.enter_context(_counting_process())
-            self._count(self.again(filled), stores=stores, what="warm-up")
+            self._counter = self._counting.enter_context(_counting_process())
+            self._count(self.again(warm_up or filled), stores=stores, what="warm-up")
         return [self._count(self.again(filled), stores=stores, what="exact") for _ in range(runs)]
 
     def _count(self, filled: Filled, *, stores: bool, what: str) -> Counted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import signal
 import subprocess
@@ -52,7 +53,7 @@ class Latencies:
 
     def quantile(self, share: float) -> float:
         """The smallest value that so many of the probes do not exceed."""
-        return self.seconds[min(len(self.seconds) - 1, int(share * len(self.seconds)))]
+        return self.seconds[max(0, math.ceil(round(share * len(self.seconds), 6)) - 1)]
 
 
 @contextmanager

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 OURS = "likes_counter"
 # The largest that a section counts; others are as long as an hour for all of them allows.
-_EVENTS, _SKEW_EVENTS, _SCALE_EVENTS = 2_000_000, 600_000, 1_000_000
+_EVENTS, _SKEW_EVENTS, _SCALE_EVENTS = 2_000_000, 1_000_000, 1_000_000
 _LATENCY_RATES = (500, 2_000, 10_000, 30_000, 50_000)
-_PROBES, _WARM_UP_PROBES = 80, 100
+_PROBES, _WARM_UP_PROBES = 120, 100
 
 
 def limits(bench: Bench, runs: int) -> Iterator[Row]:

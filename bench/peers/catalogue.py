@@ -66,6 +66,9 @@ def _datastream(mode: str) -> Command:
     ]
 
 
+# What this project's own JVM has counted too before it is measured.
+WARM_UP_EVENTS = 1_500_000
+
 PEERS = (
     Peer(
         name="redis_consumer",
@@ -109,6 +112,7 @@ PEERS = (
         name="datastream_process",
         events=15_000,
         crash_events=20_000,
+        primer_events=3_000,
         command=_datastream("process"),
         # Else an embedded cluster runs the functions of all subtasks as threads of one interpreter.
         environment={"_python_worker_execution_mode": "process"},
@@ -119,6 +123,7 @@ PEERS = (
         name="datastream_thread",
         events=100_000,
         crash_events=60_000,
+        primer_events=20_000,
         command=_datastream("thread"),
         environment={"PYTHONPATH": sysconfig.get_path("purelib")},
         versions="apache-flink 2.3.0 with pemja",
@@ -126,9 +131,9 @@ PEERS = (
     ),
     Peer(
         name="kafka_streams",
-        events=800_000,
-        crash_events=600_000,
-        primer_events=200_000,
+        events=1_500_000,
+        crash_events=1_500_000,
+        primer_events=WARM_UP_EVENTS,
         command=environment.ensure_streams,
         versions="Kafka Streams 4.1.1, compiled from Groovy 4.0.28",
         notes="2 stream threads, exactly_once_v2, RocksDB with changelogs, commits every second",

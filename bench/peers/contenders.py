@@ -6,6 +6,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from confluent_kafka import KafkaException
+from redis.exceptions import RedisError
+
 from bench.counting import Bench
 from bench.peers import own, run
 from bench.peers.catalogue import PEERS, Peer
@@ -15,6 +18,8 @@ from bench.report import Row
 from bench.workloads import ZIPF, Log
 from pipelines.errors import LikesError
 
+# What may befall a peer, or this project's own run, without ending the others.
+_TROUBLE = (PeerFailed, LikesError, KafkaException, RedisError, TimeoutError)
 NAMES = (own.NAME, *(peer.name for peer in PEERS))
 
 
@@ -92,9 +97,9 @@ def _row(contender: Contender, bench: Bench, *, runs: int, events: int | None, k
     def attempt(step: Callable[[], None]) -> None:
         try:
             step()
-        except (PeerFailed, LikesError) as error:
+        except _TROUBLE as error:
             bench.tell(f"{contender.name}: {error}")
-            trouble.append(str(error))
+            trouble.append(str(error) or type(error).__name__)
 
     def measure() -> None:
         log = Log(ZIPF, events or contender.events, _now_ms())

@@ -15,22 +15,26 @@ from confluent_kafka import Producer
 
 from connectors import kafka
 
-_PRIMER_CONTENTS = 200
+_PRIMER_CONTENTS, _PRIMER_USERS = 200, 50_000
 _QUEUED = 200_000
 _HELD_MS = 900_000  # the most that a broker allows by default
 _TIMEOUT_S = 60.0
 
 
 def primer(now_ms: int, events: int) -> Iterable[bytes]:
-    """A log of contents that the measured part does not have, over all partitions; a multiple of 200 events."""
+    """A log of contents that the measured part does not have, over all partitions; a multiple of 200 events.
+
+    Users repeat, so that a long one does not fill the state.
+    """
     for number in range(events):
         line = b'{"content_id":"primer%d","user_id":"u%d","action":"LIKE","event_time":%d,"region":"us"}'
-        yield line % (number % _PRIMER_CONTENTS, number, now_ms - 3_600_000 + number % 1_000)
+        yield line % (number % _PRIMER_CONTENTS, number % _PRIMER_USERS, now_ms - 3_600_000 + number % 1_000)
 
 
 def primer_truth(events: int) -> dict[str, tuple[int, int]]:
     """What the primer comes to."""
-    return {f"primer{index}": (events // _PRIMER_CONTENTS, 0) for index in range(_PRIMER_CONTENTS)}
+    likes = min(events, _PRIMER_USERS) // _PRIMER_CONTENTS
+    return {f"primer{index}": (likes, 0) for index in range(_PRIMER_CONTENTS)}
 
 
 class HeldLog:

@@ -72,8 +72,9 @@ def off_by(counted: Counts, truth: Counts) -> int:
 
 
 def share_of(counted: Counts, truth: Counts) -> float:
-    """How much of all true likes and dislikes is counted, 0 to about 1."""
-    return sum(map(sum, counted.values())) / max(1, sum(map(sum, truth.values())))
+    """How much of all true likes and dislikes is counted, 0 to about 1; other contents do not matter."""
+    seen = sum(sum(counted.get(content_id, (0, 0))) for content_id in truth)
+    return seen / max(1, sum(map(sum, truth.values())))
 
 
 def second_kill(first: float) -> float:
@@ -133,7 +134,7 @@ class _Run:
     """A peer with its log, ready to start."""
 
     peer: Peer
-    truth: Counts
+    log_truth: Counts
     held: HeldLog
     output: Output
     processes: Processes
@@ -154,7 +155,7 @@ class _Run:
 
     def kill_at(self, share: float) -> float:
         """Kill the peer once so much is visible and start it again; returns how much it was."""
-        while (visible := share_of(self.output.counts(), self.truth)) < share:
+        while (visible := share_of(self.output.counts(), self.log_truth)) < share:
             self.processes.check(restart=True)
             if self._silence() > _SILENCE_S:
                 raise PeerFailed(f"{self.peer.name} went silent at {visible:.0%}: {self.processes.last_lines()}")
@@ -168,11 +169,12 @@ class _Run:
     def finish(self, *, restart: bool) -> int:
         """Wait until the counts are true and stay so, or nothing has changed for long; returns how far they are off."""
         self._seen = (time.monotonic(), -1)
+        truth = {**self.log_truth, **primer_truth(self.peer.primer_events)}
         while True:
             self.processes.check(restart=restart)
             self._sample()
             if self._silence() >= _REST_S:
-                wrong = off_by(self.output.counts(), self.truth)
+                wrong = off_by(self.output.counts(), truth)
                 self._sample()  # reading takes a while
                 if (not wrong and self._silence() >= _SETTLED_S) or self._silence() >= _SILENCE_S:
                     return wrong
@@ -222,7 +224,7 @@ def _prepared(stack: Stack, peer: Peer, log: Log, tell: Tell) -> Iterator[_Run]:
     with store, closing(_output(peer, bootstrap, url, out, settings.kafka.partitions)) as output:
         held = HeldLog(bootstrap, settings.kafka.events_topic, log.lines())
         try:
-            yield _Run(peer, {**log.truth, **primer_truth(peer.primer_events)}, held, output, processes)
+            yield _Run(peer, log.truth, held, output, processes)
         finally:
             processes.stop()
             held.drop()

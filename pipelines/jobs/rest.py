@@ -84,8 +84,7 @@ class FlinkRest:
 
     def age_s(self, job_id: str) -> float:
         """Seconds since the first of the job's tasks was deployed, 0 before that. Raises ServiceUnavailable."""
-        deployed_ms = [int(vertex["start-time"]) for vertex in self.vertices(job_id) if vertex["start-time"] > 0]
-        return max(0.0, time.time() - min(deployed_ms) / 1_000) if deployed_ms else 0.0
+        return max(0, *(int(vertex["duration"]) for vertex in self.vertices(job_id))) / 1_000
 
     def cancel(self, job_id: str) -> None:
         """Ask the job to stop now; its last checkpoint stays. Raises ServiceUnavailable."""

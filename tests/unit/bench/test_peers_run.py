@@ -19,6 +19,7 @@ def test_differences_add_up_whatever_their_sign() -> None:
 def test_a_share_is_of_all_likes_and_dislikes() -> None:
     assert share_of({"a": (1, 1)}, {"a": (2, 1), "b": (1, 0)}) == pytest.approx(0.5)
     assert share_of({}, {}) == 0.0
+    assert share_of({"a": (1, 1), "primer1": (250, 0)}, {"a": (2, 1), "b": (1, 0)}) == pytest.approx(0.5)
 
 
 def test_a_rate_is_events_by_seconds() -> None:
@@ -32,14 +33,11 @@ def test_the_second_kill_is_later_than_the_first() -> None:
     assert second_kill(1.0) == 0.95
 
 
-def test_the_primer_comes_to_its_truth() -> None:
-    counted: dict[str, tuple[int, int]] = {}
-    users = set()
-    for line in primer(1_700_000_000_000, 400):
+@pytest.mark.parametrize("events", [400, 50_000, 60_200])
+def test_the_primer_comes_to_its_truth(events: int) -> None:
+    fans: dict[str, set[str]] = {}
+    for line in primer(1_700_000_000_000, events):
         event = json.loads(line)
         assert event["action"] == "LIKE"
-        users.add(event["user_id"])
-        likes, dislikes = counted.get(event["content_id"], (0, 0))
-        counted[event["content_id"]] = likes + 1, dislikes
-    assert counted == primer_truth(400)
-    assert len(users) == sum(likes for likes, _ in counted.values())
+        fans.setdefault(event["content_id"], set()).add(event["user_id"])
+    assert {content_id: (len(users), 0) for content_id, users in fans.items()} == primer_truth(events)
