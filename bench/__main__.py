@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench import machine, page, plots, sections
-from bench.harness import names_of, own_stack, save, tell
+from bench.harness import at_least, names_of, own_stack, save, tell
 from bench.ladder.run import run_ladder
 from bench.peers.contenders import compare
 
@@ -44,11 +44,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     known = list(_SECTIONS)
     parser.add_argument("--only", type=names_of(known), default=known, help=f"of {', '.join(known)}, with commas")
-    parser.add_argument("--runs", type=int, default=3, help="of each figure")
+    parser.add_argument("--runs", type=at_least(1), default=3, help="of each figure")
     parser.add_argument("--draw", action="store_true", help="only make page and plots again, from the rows there are")
     parser.add_argument("--out", type=Path, default=_HERE, help="the folder for report.json, report.md and plots")
+    parser.add_argument(
+        "--take", type=Path, help="rows that bench.peers or bench.ladder wrote with --json, and no others"
+    )
     arguments = parser.parse_args()
-    if not arguments.draw:
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    save(arguments.out / "report.json", _rows(arguments.out))  # before anything is measured that could not be kept
+    if arguments.take:
+        save(arguments.out / "report.json", with_rows(_rows(arguments.out), json.loads(arguments.take.read_text())))
+    elif not arguments.draw:
         with own_stack() as bench:
             for name in arguments.only:
                 _measure(bench, name, arguments.runs, arguments.out)
@@ -64,8 +71,20 @@ def _measure(bench: Bench, name: str, runs: int, out: Path) -> None:
     found: list[dict[str, object]] = []
     for row in _SECTIONS[name](bench, runs):
         found.append(row.as_json() | {"measured_on": measured_on})
-        save(out / "report.json", [*(other for other in _rows(out) if other["section"] != name), *found])
+        save(out / "report.json", with_rows(_rows(out), found))
+    save(out / "report.json", [*(other for other in _rows(out) if other["section"] != name), *found])
     tell(f"{name}: {time.monotonic() - began:.0f} s")
+
+
+def with_rows(rows: list[dict[str, object]], new: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Rows with others in the place of those of the same name and workload; what has no place comes last."""
+
+    def key(row: dict[str, object]) -> tuple[object, ...]:
+        return row["section"], row["name"], row["workload"]
+
+    replaced = {key(row): row for row in new}
+    kept = [replaced.pop(key(row), row) for row in rows]
+    return [*kept, *replaced.values()]
 
 
 def _rows(out: Path) -> list[dict[str, object]]:

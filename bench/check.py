@@ -33,8 +33,9 @@ def stored(settings: Settings, generation: int = 1) -> dict[str, tuple[int, int]
             cached = counts.read(generation, page)
             for content_id in page:
                 hit = cached[content_id]
-                assert hit is not None, f"Redis misses {content_id}"
-                assert sorted(hit, key=_region) == sorted(rows[content_id], key=_region), f"Redis differs: {content_id}"
+                insist(hit is not None, f"Redis misses {content_id}")
+                same = sorted(hit or (), key=_region) == sorted(rows[content_id], key=_region)
+                insist(same, f"Redis differs: {content_id}")
     finally:
         counts.close()
     return {content_id: _pair(totals) for content_id, totals in rows.items()}
@@ -67,7 +68,13 @@ def assert_exact(counted: Mapping[str, tuple[int, int]], truth: Mapping[str, tup
         for content_id in counted.keys() | truth.keys()
         if counted.get(content_id, (0, 0)) != truth.get(content_id, (0, 0))
     ]
-    assert not wrong, f"{len(wrong)} contents are wrong, such as (content, counted, true) {wrong[0]}"
+    insist(not wrong, f"{len(wrong)} contents are wrong, such as (content, counted, true) {wrong[:1]}")
+
+
+def insist(holds: bool, why: str) -> None:  # noqa: FBT001 - a condition, as of an assertion
+    """An assertion that `python -O` does not leave out. Raises AssertionError."""
+    if not holds:
+        raise AssertionError(why)
 
 
 def _pair(totals: Iterable[RegionTotal]) -> tuple[int, int]:

@@ -144,7 +144,7 @@ class Bench:
         if not line:
             raise RuntimeError(f"counting ended with {self._counter.wait()}")
         outcome = json.loads(line)
-        assert outcome["events"] == filled.log.events
+        check.insist(outcome["events"] == filled.log.events, f"{outcome['events']} events were counted")
         counts = check.stored(filled.settings) if stores else check.published(filled.settings)
         check.assert_exact(counts, filled.log.truth)
         found = Counted(filled.log.events, float(outcome["events_per_s"]), float(outcome["cpu_s"]))
@@ -168,7 +168,7 @@ class Bench:
         ) as process:
             for number, line in enumerate(cast("IO[str]", process.stdout)):
                 outcome = json.loads(line)
-                assert outcome["events"] == filled.log.events
+                check.insist(outcome["events"] == filled.log.events, f"{outcome['events']} events were read")
                 stage, rate = str(outcome["stage"]), float(outcome["events_per_s"])
                 self.tell(f"{stage}: {rate:,.0f} events/s, {'run' if number else 'warm-up'}")
                 if number:

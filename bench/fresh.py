@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def fresh_settings(stack: Stack) -> Settings:
-    """Topics and a keyspace that do not exist yet."""
+    """Topics and a keyspace that do not exist yet, on this stack whatever the environment says."""
     unique = uuid.uuid4().hex[:8]
     kafka_names = {
         "events_topic": f"like-events-{unique}",
@@ -22,7 +22,7 @@ def fresh_settings(stack: Stack) -> Settings:
         "counts_topic": f"content-counts-{unique}",
     }
     flags = {"kafka": kafka_names, "cassandra": {"keyspace": f"bench_{unique}"}}
-    return load_settings(os.environ, stack=stack.env(), flags=flags)
+    return load_settings({}, stack=stack.env(), flags=flags)
 
 
 def environment_of(stack: Stack, settings: Settings) -> dict[str, str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from bench.harness import own_stack
+from bench.harness import at_least, own_stack
 from bench.workloads import VIRAL, ZIPF
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ def ratios(bench: Bench, events: int, runs: int) -> list[Ratio]:
 def main() -> None:
     """Measure and judge."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--events", type=int, default=1_000_000, help="in each log")
-    parser.add_argument("--runs", type=int, default=2, help="of each rate")
+    parser.add_argument("--events", type=at_least(500_000), default=1_000_000, help="in each log")
+    parser.add_argument("--runs", type=at_least(1), default=2, help="of each rate")
     arguments = parser.parse_args()
     with own_stack() as bench:
         found = ratios(bench, arguments.events, arguments.runs)

@@ -33,7 +33,8 @@ _Row = TypeVar("_Row", bound=HasJson)
 def own_stack() -> Iterator[Bench]:
     """A stack in a temporary folder, taken down and removed at the end, whatever signal ends the block."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell started us in the background
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    for number in (signal.SIGTERM, signal.SIGHUP):  # a closed terminal too
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     tell(json.dumps(machine.describe()))
     with tempfile.TemporaryDirectory(prefix="likes-bench-") as folder:
         stack = Stack(Path(folder) / "stack")
@@ -57,6 +58,18 @@ def names_of(known: Sequence[str]) -> Callable[[str], list[str]]:
     return parse
 
 
+def at_least(least: int) -> Callable[[str], int]:
+    """A type for argparse: an integer that is not too small."""
+
+    def parse(text: str) -> int:
+        number = int(text)
+        if number < least:
+            raise argparse.ArgumentTypeError(f"{number:,} is less than {least:,}")
+        return number
+
+    return parse
+
+
 def compare_command(
     doc: str | None, known: Sequence[str], compare: Callable[..., Iterable[_Row]], table: Callable[[list[_Row]], str]
 ) -> None:
@@ -70,17 +83,20 @@ def compare_command(
     """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", type=names_of(known), default=known, help=f"of {', '.join(known)}, with commas")
-    parser.add_argument("--events", type=int, help="in each log; default: what suits each, for runs of 5 to 10 s")
-    parser.add_argument("--runs", type=int, default=3, help="of each")
+    parser.add_argument(
+        "--events", type=at_least(1), help="in each log; default: what suits each, for runs of 5 to 10 s"
+    )
+    parser.add_argument("--runs", type=at_least(1), default=3, help="of each")
     parser.add_argument("--no-kill", action="store_true", help="leave out the run with kills")
-    parser.add_argument("--json", type=Path, help="also write the rows here")
+    parser.add_argument("--json", type=Path, help="also write the rows here, for `python -m bench --take`")
     options = parser.parse_args()
     rows: list[_Row] = []
+    measured_on = machine.describe()
     with own_stack() as bench:
         for row in compare(bench, options.runs, names=options.only, events=options.events, kill=not options.no_kill):
             rows.append(row)
             if options.json:  # after each, so that an interrupted bench leaves what it has
-                save(options.json, [row.as_json() for row in rows])
+                save(options.json, [row.as_json() | {"measured_on": measured_on} for row in rows])
     print(table(rows))
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Self
 
 from confluent_kafka import Producer
 
+from bench.check import insist
 from bench.fresh import environment_of
 from bench.workloads import SEED, ZIPF
 from connectors import kafka
@@ -109,7 +110,8 @@ def measure(settings: Settings, lines: Iterator[bytes], *, events_per_s: int, pr
             now = time.monotonic()
             for content_id in ids:
                 if rows[content_id] and hits[content_id]:
-                    assert [total.pn.likes for total in rows[content_id]] == [1], f"{content_id} is not counted once"
+                    likes = [total.pn.likes for total in rows[content_id]]
+                    insist(likes == [1], f"{content_id} is not counted once")
                     latencies.append(now - waiting.pop(content_id))
             if any(now - since > _GIVE_UP_S for since in waiting.values()):
                 raise TooSlow("a probe was not counted in a minute")

@@ -12,7 +12,7 @@ import psutil
 
 
 def describe() -> dict[str, object]:
-    """Cores, memory, versions and commit; of the processor only its model name."""
+    """Cores, memory, versions and commit, with a + where files differ from it; of the processor only its model name."""
     return {
         "cores": os.cpu_count(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30),
@@ -42,4 +42,11 @@ def _commit() -> str:
     done = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False, cwd=Path(__file__).parent
     )
-    return done.stdout.strip() or "unknown"
+    changed = subprocess.run(
+        ["git", "status", "--porcelain", "--", ":(exclude)report.*", ":(exclude)plots"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parent,
+    )
+    return (done.stdout.strip() or "unknown") + ("+" if changed.stdout.strip() else "")

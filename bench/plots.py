@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-_OURS, _OTHER, _LOSES, _GREY = "#1b6ca8", "#8fb8d4", "#d98a6a", "#5a5a5a"
+_OURS, _OTHER, _LOSES, _GREY = "#1b6ca8", "#8fb8d4", "#d98a6a", "#2b2b2b"
 _STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 10,
@@ -77,25 +77,25 @@ def _peers(rows: Sequence[Json]) -> None:
     ]
     _, axes = plt.subplots(figsize=(8, 4.2))
     _bars(axes, ordered, [title(row) for row in ordered], colours)
-    axes.set_title("The same log counted exactly, durably, on the same cores")
+    axes.set_title("Counting durably on the same two cores")
     if _LOSES in colours:
         handles = [Patch(color=_OTHER, label="exact after kill -9"), Patch(color=_LOSES, label="wrong after kill -9")]
         axes.legend(handles=handles, frameon=False, loc="lower right")
 
 
 def _limits(rows: Sequence[Json]) -> None:
-    figure, axes = plt.subplots(figsize=(8, 2.8))
+    figure, axes = plt.subplots(figsize=(8, 3.2))
     left = 0.0
     found = steps(rows)
     shades = plt.colormaps["Blues"]([0.25 + 0.6 * index / max(1, len(found) - 1) for index in range(len(found))])
     for (name, cost_us), shade in zip(found, shades, strict=True):
-        axes.barh(0, cost_us, left=left, color=shade, height=0.5, label=f"{name}  {cost_us:.1f}")
-        left += cost_us
+        axes.barh(0, max(0.0, cost_us), left=left, color=shade, height=0.5, label=f"{name}  {cost_us:.1f}")
+        left += max(0.0, cost_us)
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     axes.set_xlabel("µs per event, all cores together taken as one")
     axes.set_title("What an event costs, step by step")
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
 
 
 def _skew(rows: Sequence[Json]) -> None:

@@ -19,7 +19,7 @@ from bench.workloads import ZIPF, Log
 from pipelines.errors import LikesError
 
 # What may befall a peer, or this project's own run, without ending the others.
-_TROUBLE = (PeerFailed, LikesError, KafkaException, RedisError, TimeoutError)
+_TROUBLE = (PeerFailed, LikesError, KafkaException, RedisError, TimeoutError, RuntimeError, AssertionError)
 NAMES = (own.NAME, *(peer.name for peer in PEERS))
 
 
@@ -128,10 +128,11 @@ def _row(contender: Contender, bench: Bench, *, runs: int, events: int | None, k
         tuple(outcome.rate for outcome in outcomes if outcome.is_exact),
         durable=True,
         stores=contender.stores,
-        exact=len(outcomes) == runs and all(outcome.is_exact for outcome in outcomes),
+        exact=runs > 0 and len(outcomes) == runs and all(outcome.is_exact for outcome in outcomes),
         survives_kill=bool(survived) and survived[0].is_exact if kill else None,
         off_by=survived[0].off_by if survived else None,
         notes="; ".join([contender.notes, *trouble]),
+        more={"events": events or contender.events},
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 import uuid
@@ -234,7 +233,7 @@ def _prepared(stack: Stack, peer: Peer, log: Log, tell: Tell) -> Iterator[_Run]:
 
 def _settings(stack: Stack, unique: str) -> Settings:
     names = {"events_topic": unique, "dead_letters_topic": f"{unique}-dlq", "counts_topic": f"{unique}-counts"}
-    return load_settings(os.environ, stack=stack.env(), flags={"kafka": names})
+    return load_settings({}, stack=stack.env(), flags={"kafka": names})
 
 
 def _output(peer: Peer, bootstrap: str, url: str, out: str, partitions: int) -> Output:

@@ -59,7 +59,7 @@ def test_a_peer_without_a_figure_is_shown_and_never_the_best() -> None:
     ]
     shown = page(peers)
     assert "| over the best peer (Pathway) | 3.00 | 2.00 | yes |" in shown
-    assert "| Faust-streaming | - | - | no | no | 939 |" in shown
+    assert "| Faust-streaming | - | - | - | no | no | 939 |" in shown
 
 
 def test_state_is_compared_from_the_smallest_to_the_largest() -> None:
