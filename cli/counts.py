@@ -13,11 +13,11 @@ from cli.common import Json, settings_from_process
 from cli.generation import LIVE, Generation, counted, parse_generation
 from cli.lines import STANDARD
 from cli.tables import print_table
-from cli.times import iso
 from connectors.cassandra import ContentStats
 from connectors.redis import RedisCounts
 from pipelines.domain.counter import summed
 from pipelines.domain.events import MAX_ID_CHARACTERS
+from pipelines.domain.times import iso
 from pipelines.errors import BadInput
 
 if TYPE_CHECKING:

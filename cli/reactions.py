@@ -9,9 +9,9 @@ import typer
 
 from cli.common import Json, settings_from_process, tell
 from cli.tables import print_table
-from cli.times import iso
 from connectors.cassandra import UserLikes, has_schema, open_session
 from pipelines.domain.register import Reaction, unpack
+from pipelines.domain.times import iso
 
 if TYPE_CHECKING:
     from pipelines.settings import Settings

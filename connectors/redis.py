@@ -95,7 +95,7 @@ end
 """
 # KEYS: one for each content. ARGV: token, life in s or 0, then for each content the number of regions and their fields
 # and values. Returns the positions of hashes whose token is another by now.
-_LOAD = f"""
+LOAD = f"""
 local token, life, at, refused = ARGV[1], tonumber(ARGV[2]), 3, {{}}
 for i, key in ipairs(KEYS) do
   local last = at + 2 * tonumber(ARGV[at])
@@ -151,7 +151,7 @@ class RedisCounts:
         self._service = Service("Redis", address, "redis.url")
         self._settings = settings
         self._apply = self._client.register_script(_APPLY)
-        self._load = self._client.register_script(_LOAD)
+        self._load = self._client.register_script(LOAD)
         self._forget = self._client.register_script(_FORGET)
 
     def close(self) -> None:
@@ -171,7 +171,9 @@ class RedisCounts:
             arguments: list[str | int] = [token, self._settings.redis.ttl_s]
             for total in chunk:
                 arguments += (_REGION + total.region, _encode(total))
-            missing, newer = self._call(self._apply, [_key(generation, total.content_id) for total in chunk], arguments)
+            missing, newer = self._call(
+                self._apply, [count_key(generation, total.content_id) for total in chunk], arguments
+            )
             incomplete.update((chunk[position - 1].content_id, None) for position in missing)
             for position, version in newer:
                 if int(version) >> EPOCH_SHIFT > chunk[position - 1].version >> EPOCH_SHIFT:
@@ -189,7 +191,7 @@ class RedisCounts:
         """
         token = secrets.token_hex(8)
         for chunk in _chunks(content_ids, self._settings.redis.batch_totals):
-            self._call(self._forget, [_key(generation, content_id) for content_id in chunk], [token])
+            self._call(self._forget, [count_key(generation, content_id) for content_id in chunk], [token])
         return token
 
     def clear(self, generation: int) -> None:
@@ -227,9 +229,10 @@ class RedisCounts:
             arguments: list[str | int] = [token, self._settings.redis.ttl_s]
             for _, totals in chunk:
                 arguments.append(len(totals))
-                for total in totals:
-                    arguments += (_REGION + total.region, _encode(total))
-            positions = self._call(self._load, [_key(generation, content_id) for content_id, _ in chunk], arguments)
+                arguments += fields_of(totals)
+            positions = self._call(
+                self._load, [count_key(generation, content_id) for content_id, _ in chunk], arguments
+            )
             refused.extend(chunk[position - 1][0] for position in positions)
         return tuple(refused)
 
@@ -244,7 +247,7 @@ class RedisCounts:
         def fetch() -> list[dict[str, str]]:
             pipeline = self._client.pipeline(transaction=False)
             for content_id in distinct:
-                pipeline.hgetall(_key(generation, content_id))
+                pipeline.hgetall(count_key(generation, content_id))
             answers = pipeline.execute(raise_on_error=False)
             for answer in answers:
                 if isinstance(answer, Exception) and not _is_of_another_type(answer):
@@ -252,7 +255,7 @@ class RedisCounts:
             return [{} if isinstance(answer, Exception) else answer for answer in answers]
 
         hashes = self._insist(fetch)
-        return {content_id: _totals(content_id, fields) for content_id, fields in zip(distinct, hashes, strict=True)}
+        return {content_id: totals_of(content_id, fields) for content_id, fields in zip(distinct, hashes, strict=True)}
 
     def _call(self, script: Callable[..., Any], keys: list[str], arguments: Sequence[str | int]) -> Any:  # noqa: ANN401
         return self._insist(lambda: script(keys=keys, args=arguments))
@@ -269,8 +272,14 @@ class RedisCounts:
         return insist(self._settings.retry, self._service, _TRANSIENT, allowed)
 
 
-def _key(generation: int, content_id: str) -> str:
+def count_key(generation: int, content_id: str) -> str:
+    """The key of a content's hash."""
     return f"count:{{{generation}:{content_id}}}"
+
+
+def fields_of(totals: Sequence[RegionTotal]) -> list[str]:
+    """Fields and values of a hash, one after the other."""
+    return [part for total in totals for part in (_REGION + total.region, _encode(total))]
 
 
 def _encode(total: RegionTotal) -> str:
@@ -279,7 +288,8 @@ def _encode(total: RegionTotal) -> str:
     return f"{version}|{pn.likes_p}|{pn.likes_n}|{pn.dislikes_p}|{pn.dislikes_n}|{total.as_of_ms}"
 
 
-def _totals(content_id: str, fields: Mapping[str, str]) -> list[RegionTotal] | None:
+def totals_of(content_id: str, fields: Mapping[str, str]) -> list[RegionTotal] | None:
+    """What a hash holds; None where it is a miss, as is whatever is not ours."""
     if _COMPLETE not in fields:
         return None
     regions = {field: value for field, value in fields.items() if field.startswith(_REGION)}

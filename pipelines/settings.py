@@ -13,18 +13,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    SecretStr,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from pipelines.errors import SettingError
+from pipelines.setting_types import Addresses, Section
+from pipelines.settings_of_service import AuthSettings, LimitSettings, ServeSettings
 
 ENV_PREFIX = "LIKES_"
 CONFIG_FILE_VARIABLE = "LIKES_CONFIG"
@@ -40,11 +33,6 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,200}\Z")
 _REGION = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
 
 
-def _one_text(value: object) -> object:
-    """Lists may be written as TOML has them, or as the environment must: comma-separated."""
-    return ",".join(map(str, value)) if isinstance(value, list) else value
-
-
 def _parts(value: object) -> object:
     return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
 
@@ -58,14 +46,7 @@ def _pairs(value: object) -> object:
     return dict(part.split("=", 1) for part in parts)
 
 
-Addresses = Annotated[str, BeforeValidator(_one_text)]
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
-
-
-class KafkaSettings(_Section):
+class KafkaSettings(Section):
     """Where the log is. `bootstrap` is a comma-separated host:port list."""
 
     bootstrap: Addresses = Field(default="127.0.0.1:9092", description="host:port of brokers, comma-separated")
@@ -92,7 +73,7 @@ class KafkaSettings(_Section):
         return value
 
 
-class CassandraSettings(_Section):
+class CassandraSettings(Section):
     """Where the system of record is. `hosts` is comma-separated."""
 
     hosts: Addresses = Field(default="127.0.0.1", description="contact points, comma-separated")
@@ -127,7 +108,7 @@ class CassandraSettings(_Section):
         return value
 
 
-class RedisSettings(_Section):
+class RedisSettings(Section):
     """Where the cache is: redis:// or rediss://; a password in the URL does not print."""
 
     url: SecretStr = Field(default=SecretStr("redis://127.0.0.1:6379/0"), description="redis:// or rediss://")
@@ -143,7 +124,7 @@ class RedisSettings(_Section):
         return value
 
 
-class RetrySettings(_Section):
+class RetrySettings(Section):
     """How long a writer insists before the job fails over and resumes from its checkpoint."""
 
     attempts: int = Field(default=6, ge=1, le=100, description="of one call to a service, the first included")
@@ -157,7 +138,7 @@ class RetrySettings(_Section):
         return self
 
 
-class EventSettings(_Section):
+class EventSettings(Section):
     """What a valid LikeEvent may hold."""
 
     regions: Annotated[tuple[str, ...], BeforeValidator(_parts)] = Field(
@@ -181,7 +162,7 @@ class EventSettings(_Section):
         return self
 
 
-class JobSettings(_Section):
+class JobSettings(Section):
     """How the Flink job runs."""
 
     window_ms: int = Field(
@@ -212,7 +193,7 @@ class JobSettings(_Section):
         return self
 
 
-class Settings(_Section):
+class Settings(Section):
     """All settings. A section is a table of the TOML file; LIKES_KAFKA_BOOTSTRAP sets [kafka] bootstrap."""
 
     kafka: KafkaSettings = KafkaSettings()
@@ -221,6 +202,9 @@ class Settings(_Section):
     retry: RetrySettings = RetrySettings()
     events: EventSettings = EventSettings()
     job: JobSettings = JobSettings()
+    serve: ServeSettings = ServeSettings()
+    auth: AuthSettings = AuthSettings()
+    limit: LimitSettings = LimitSettings()
 
 
 def load_settings(

@@ -81,12 +81,20 @@ class ContentStats:
         """
         found: dict[str, list[RegionTotal]] = {content_id: [] for content_id in content_ids}
         distinct = list(found)
-        statement = self._session.prepare(_READ)
-        chunks = [distinct[start : start + _READ_IDS] for start in range(0, len(distinct), _READ_IDS)]
-        for rows in run_all(self._session, [statement.bind((generation, chunk)) for chunk in chunks]):
+        for rows in run_all(self._session, self.reads(generation, distinct)):
             for row in rows:
-                found[row[0]].append(_total(row))
+                found[row[0]].append(total_of(row))
         return found
+
+    def reads(self, generation: int, content_ids: Sequence[str]) -> list[Any]:
+        """The statements that read all regions of distinct contents; `total_of` understands their rows.
+
+        Raises:
+            ServiceUnavailable: Cassandra does not answer, after retries; only before the first statement was prepared.
+        """
+        statement = self._session.prepare(_READ)
+        chunks = (content_ids[start : start + _READ_IDS] for start in range(0, len(content_ids), _READ_IDS))
+        return [statement.bind((generation, list(chunk))) for chunk in chunks]
 
     def scan(self, generation: int, parts: Iterable[TokenRange] = PARTS) -> Iterator[RegionTotal]:
         """Every total of a generation, in token order, page by page. Rows written meanwhile may or may not appear.
@@ -99,7 +107,7 @@ class ContentStats:
             ServiceUnavailable: Cassandra does not answer, after retries.
         """
         for start, end in parts:
-            yield from (_total(row) for row in self._range(start, end) if row[8] == generation)
+            yield from (total_of(row) for row in self._range(start, end) if row[8] == generation)
 
     def _range(self, start: int, end: int) -> Iterator[tuple[Any, ...]]:
         bound = self._session.prepare(_SCAN).bind((start, end))
@@ -115,5 +123,6 @@ class ContentStats:
                 return
 
 
-def _total(row: tuple[Any, ...]) -> RegionTotal:
+def total_of(row: tuple[Any, ...]) -> RegionTotal:
+    """A row as it was read."""
     return RegionTotal(row[0], row[1], PnCount(row[2], row[3], row[4], row[5]), row[6], row[7])

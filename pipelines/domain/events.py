@@ -158,6 +158,20 @@ def parse(value: bytes | None, timestamp_ms: int, rules: Rules) -> LikeEvent | R
     return LikeEvent(content_id, user_id, registers.pack(event_time_ms, reaction, region))
 
 
+def refusal_of_id(value: object, name: str) -> str | None:
+    """The reason why a value can be no id of an event, None if it can.
+
+    Args:
+        value: What was given.
+        name: `content_id` or `user_id`.
+    """
+    try:
+        _identifier(value, name)
+    except _Invalid as invalid:
+        return str(invalid.args[0])
+    return None
+
+
 def _text(value: bytes | None, rules: Rules) -> str:
     if value is None:
         raise _Invalid("tombstone")

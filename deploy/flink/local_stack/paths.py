@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 
 STACK_DIR_VARIABLE = "LIKES_STACK_DIR"
+# Signs the development tokens of the stack; made by whoever needs it first.
+TOKEN_SECRET_FILE = "dev-token-secret"  # noqa: S105  a file's name
 CACHE_DIR_VARIABLE = "LIKES_CACHE_DIR"
 # The package may run from a wheel, so this is only trusted once it is seen to be a clone.
 _CHECKOUT = Path(__file__).resolve().parents[3]

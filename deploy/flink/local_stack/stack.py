@@ -141,7 +141,7 @@ class Stack:
 
     def _own_entries(self) -> set[str]:
         half_written = Path(RECORD_FILE).with_suffix(".new").name
-        return {*self._services, LOGS, FLINK, RECORD_FILE, half_written, LOCK_FILE}
+        return {*self._services, LOGS, FLINK, RECORD_FILE, half_written, LOCK_FILE, paths.TOKEN_SECRET_FILE}
 
     def _check_folder(self) -> None:
         if self.folder.is_dir():
