@@ -58,6 +58,8 @@ VERBS = (
     Verb("stack", "cli.stack:app", "Start, stop and inspect Kafka, Cassandra and Redis on this machine."),
     Verb("events", "cli.events:app", "Publish events: a file, a traffic model or a real reaction log."),
     Verb("job", "cli.job:app", "Run, list, save and stop the counting job."),
+    Verb("serve", "cli.serve:serve", "Take taps and answer counts over HTTP."),
+    Verb("token", "cli.serve:token", "Print a development token for the local stack."),
     Verb("counts", "cli.counts:counts", "Read the counts of some contents."),
     Verb("reactions", "cli.reactions:reactions", "Read what one user thinks of which contents."),
     Verb("dead-letters", "cli.dead_letters:app", "Look at rejected events and replay them."),

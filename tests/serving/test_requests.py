@@ -1,0 +1,124 @@
+"""What is refused, with which status, and what is not."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit
+
+import jwt
+import pytest
+
+from pipelines.settings import Settings
+from tests.serving.conftest import Serve, Served, bearer
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def served(serve: Serve, service_settings: Callable[..., Settings]) -> Iterator[Served]:
+    settings = service_settings(serve={"request_timeout_ms": 1_500})
+    with serve(settings) as running:
+        yield running
+
+
+PUT = "/v1/reactions/v1"
+LIKE = {"reaction": "LIKE"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "options", "status", "title"),
+    [
+        ("PUT", PUT, {"json": LIKE}, 401, "unauthorized"),
+        ("PUT", PUT, {"json": LIKE, "headers": {"Authorization": "Bearer x.y.z"}}, 401, "unauthorized"),
+        ("PUT", PUT, {"json": LIKE, "headers": {"Authorization": "Basic eDp5"}}, 401, "unauthorized"),
+        ("PUT", PUT, {"json": LIKE, "headers": bearer("u", exp=time.time() - 3_600)}, 401, "unauthorized"),
+        ("PUT", PUT, {"json": LIKE, "headers": bearer("u", iss="others")}, 401, "unauthorized"),
+        ("PUT", PUT, {"json": LIKE, "headers": bearer("u", aud="others")}, 401, "unauthorized"),
+        ("PUT", PUT, {"json": {"reaction": "LOVE"}, "headers": bearer("u")}, 422, "invalid_request"),
+        ("PUT", PUT, {"json": {**LIKE, "user_id": "x"}, "headers": bearer("u")}, 422, "invalid_request"),
+        ("PUT", PUT, {"content": b"{", "headers": bearer("u")}, 422, "invalid_request"),
+        ("PUT", PUT, {"content": b"[" * 2_000, "headers": bearer("u")}, 422, "invalid_request"),
+        ("PUT", PUT, {"content": b" " * 5_000, "headers": bearer("u")}, 413, "too_large"),
+        ("PUT", PUT, {"json": LIKE, "headers": {**bearer("u"), "Idempotency-Key": "k" * 256}}, 400, "bad_key"),
+        ("PUT", PUT, {"json": LIKE, "headers": {**bearer("u"), "Read-Your-Write": "x"}}, 400, "bad_token"),
+        ("PUT", f"/v1/reactions/{'x' * 65}", {"json": LIKE, "headers": bearer("u")}, 400, "bad_id"),
+        ("PUT", "/v1/reactions/a%0Ab", {"json": LIKE, "headers": bearer("u")}, 400, "bad_id"),
+        ("PUT", "/v1/reactions/a%00b", {"json": LIKE, "headers": bearer("u")}, 400, "bad_id"),
+        ("PUT", "/v1/reactions/%ff", {"json": LIKE, "headers": bearer("u")}, 400, "not_utf8"),
+        ("POST", "/v1/videos/%ED%A0%80/like", {"headers": bearer("u")}, 400, "not_utf8"),
+        ("GET", "/v1/counts", {}, 400, "no_ids"),
+        ("GET", "/v1/counts?ids=", {}, 400, "bad_id"),
+        ("GET", "/v1/counts?ids=a,,b", {}, 400, "bad_id"),
+        ("GET", f"/v1/counts?ids={'x' * 65}", {}, 400, "bad_id"),
+        ("GET", f"/v1/counts?ids={','.join(map(str, range(101)))}", {}, 400, "too_many_ids"),
+        ("GET", "/v1/counts?ids=a%ffb", {}, 400, "not_utf8"),
+        ("GET", "/v1/counts?ids=v1", {"headers": {"Authorization": "Bearer x"}}, 401, "unauthorized"),
+        ("GET", "/v1/counts?ids=v1", {"headers": {"Read-Your-Write": "x"}}, 400, "bad_token"),
+        ("GET", "/v1/stream?ids=", {}, 400, "bad_id"),
+        ("GET", "/v1/nothing", {}, 404, "http_error"),
+        ("POST", PUT, {}, 405, "http_error"),
+    ],
+)  # fmt: skip
+def test_refusals(served: Served, method: str, path: str, options: dict[str, object], status: int, title: str) -> None:
+    answer = served.client.request(method, path, **options)  # type: ignore[arg-type]
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), answer.text
+    assert answer.json()["title"] == title
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    if status == 401:
+        assert answer.headers["www-authenticate"].startswith("Bearer")
+    assert served.client.get("/healthz").json() == {"status": "ok"}
+
+
+def test_nobody_signs_for_somebody_else(served: Served) -> None:
+    made = {"sub": "u", "iss": "likes", "aud": "likes", "exp": time.time() + 60}
+    for token in (jwt.encode(made, "another secret of thirty-two bytes"), jwt.encode(made, "", algorithm="none")):
+        answer = served.client.put(PUT, json=LIKE, headers={"Authorization": f"Bearer {token}"})
+        assert answer.status_code == 401
+
+
+def test_unknown_contents_have_zeros(served: Served) -> None:
+    answer = served.client.get("/v1/counts?ids=x1,x2,x1").json()
+    assert [(it["content_id"], it["likes"], it["dislikes"], it["known"]) for it in answer["counts"]] == [
+        ("x1", 0, 0, False),
+        ("x2", 0, 0, False),
+        ("x1", 0, 0, False),
+    ]
+    one = served.client.get("/v1/counts/x1").json()
+    assert (one["content_id"], one["likes"], one["as_of"], one["version"]) == ("x1", 0, None, 0)
+
+
+def test_the_limits_are_named(serve: Serve, service_settings: Callable[..., Settings]) -> None:
+    settings = service_settings(limit={"user_per_minute": 6, "user_burst": 3})
+    with serve(settings) as running:
+        answers = [running.client.put(PUT, json=LIKE, headers=bearer("u")) for _ in range(5)]
+        assert [answer.status_code for answer in answers] == [202, 202, 202, 429, 429]
+        assert [answer.headers["ratelimit-remaining"] for answer in answers[:4]] == ["2", "1", "0", "0"]
+        assert answers[0].headers["ratelimit-limit"] == "3"
+        assert 1 <= int(answers[3].headers["retry-after"]) <= 10
+        assert answers[3].json()["title"] == "rate_limited"
+        assert running.client.put(PUT, json=LIKE, headers=bearer("another")).status_code == 202
+        assert running.metric("likes_rate_limited_total", limit="user") == 2
+
+
+def test_clients_that_dawdle_are_disconnected(served: Served) -> None:
+    place = urlsplit(served.url)
+    slow_header = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: "
+    slow_body = f"PUT {PUT} HTTP/1.1\r\nHost: x\r\nAuthorization: {bearer('u')['Authorization']}\r\n".encode()
+    slow_body += b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+    for start in (slow_header, slow_body, b""):
+        with socket.create_connection((place.hostname or "", place.port or 0), timeout=20) as dawdling:
+            if start:
+                dawdling.sendall(start)
+            began = time.monotonic()
+            while dawdling.recv(4_096):
+                pass
+            assert time.monotonic() - began < 15
+    assert served.client.get("/healthz").status_code == 200
+
+
+def test_the_api_is_described(served: Served) -> None:
+    described = served.client.get("/openapi.json").json()
+    assert {"/v1/counts", "/v1/reactions/{content_id}", "/v1/stream", "/readyz"} <= described["paths"].keys()
+    assert described["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
