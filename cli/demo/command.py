@@ -1,6 +1,7 @@
 """`likes demo`: start everything, replay a reaction log, watch the counts, stop everything.
 
-In this order, each undone in reverse however it ends: the services that are down, the watching, the job, the replay.
+In this order, each undone in reverse however it ends: the services that are down, the watching, the job, the service,
+the replay.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import time
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlencode
 
 import typer
 
@@ -17,7 +19,7 @@ from cli.common import tell
 from cli.demo import services
 from cli.demo.display import display
 from cli.demo.interrupts import Interrupts
-from cli.demo.job import JobProcess
+from cli.demo.job import JobProcess, ServiceProcess
 from cli.demo.replay import Replay, movielens_log, sample_log
 from cli.demo.view import Moment, Scene
 from cli.demo.watch import Watch
@@ -64,6 +66,8 @@ def demo(
 ) -> None:
     """Start everything, replay a real reaction log and watch the counts, until Ctrl-C stops what was started.
 
+    The HTTP service runs too; open the page whose address is shown and tap.
+
     The log is MovieLens 100K: the ratings of 943 people, 4 and 5 as LIKE, 1 and 2 as DISLIKE. At its end both stores
     are compared with an exact recount. Data stays in the stack's folder, and the next run goes on from there.
 
@@ -93,7 +97,8 @@ def demo(
                 # Libraries warn of connections that are lost; the terminal belongs to the table.
                 logging.basicConfig(filename=logs / "demo.log", level=logging.WARNING, force=True)
                 jobs = [JobProcess(pipeline, environment, logs / f"demo-{pipeline}.log") for pipeline in pipelines]
-                verdict = _run(settings, stack, log, jobs, interrupts, once=once)
+                service = ServiceProcess(environment, logs / "demo-serve.log")
+                verdict = _run(settings, stack, log, jobs, service, interrupts, once=once)
         except KeyboardInterrupt:
             if once:
                 raise
@@ -103,7 +108,14 @@ def demo(
 
 
 def _run(
-    settings: Settings, stack: Stack, log: Log, jobs: list[JobProcess], interrupts: Interrupts, *, once: bool
+    settings: Settings,
+    stack: Stack,
+    log: Log,
+    jobs: list[JobProcess],
+    service: ServiceProcess,
+    interrupts: Interrupts,
+    *,
+    once: bool,
 ) -> Verdict | None:
     """Count and show until Ctrl-C, or with `once` until everything is checked; returns the last comparison."""
     replay = Replay(settings, log)
@@ -113,8 +125,9 @@ def _run(
             block.enter_context(watch)
             for job in jobs:
                 block.enter_context(job)
+            block.enter_context(service)
             block.enter_context(replay)
-            _show(settings, jobs, replay, watch, once=once)
+            _show(settings, jobs, service, replay, watch, once=once)
         except KeyboardInterrupt:
             if once:
                 raise
@@ -142,18 +155,21 @@ def _prepare(settings: Settings) -> Counting:
     return counting
 
 
-def _show(settings: Settings, jobs: list[JobProcess], replay: Replay, watch: Watch, *, once: bool) -> None:
+def _show(
+    settings: Settings, jobs: list[JobProcess], service: ServiceProcess, replay: Replay, watch: Watch, *, once: bool
+) -> None:
     log, began_s = replay.log, time.monotonic()
     addresses = {
         "Kafka": settings.kafka.bootstrap,
         "Cassandra": f"{settings.cassandra.hosts}:{settings.cassandra.port}",
         "Redis": settings.redis.url.get_secret_value(),
     }
-    scene = Scene(log.title, log.total, log.names, addresses, f".venv/bin/likes counts {log.example} --json")
+    page = f"{service.url}/?{urlencode({'video': log.example, 'title': log.names.get(log.example, log.example)})}"
+    scene = Scene(log.title, log.total, log.names, addresses, page, f".venv/bin/likes counts {log.example} --json")
     with display(scene) as shown:
         while True:
-            for job in jobs:
-                job.check()
+            for process in (*jobs, service):
+                process.check()
             replay.check()
             watch.check()
             snapshot = watch.snapshot

@@ -67,6 +67,7 @@ class Lines:
     def __enter__(self) -> Self:
         addresses = ", ".join(f"{name} {address}" for name, address in self._scene.addresses.items())
         typer.echo(f"replaying {self._scene.total:,} events of {self._scene.title}; {addresses}")
+        typer.echo(f"open {self._scene.page}")
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,4 +1,4 @@
-"""A `likes job run` of the demo's own, as a process beside it."""
+"""The demo's own commands: a `likes job run` and a `likes serve`, as processes beside it."""
 
 from __future__ import annotations
 
@@ -11,40 +11,44 @@ from typing import TYPE_CHECKING, Self
 
 import psutil
 
+from deploy.flink.local_stack.ports import HOST, free_port, is_free
 from pipelines.errors import JobFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 # Cancelling takes a second or two; more is a job that hangs.
 _GRACE_S = 8.0
 _KILLED_S = 3.0
+_PORT = 8080
 _STACK_FRAME = re.compile(r"\s+at |\s*\.\.\. \d+ |\s*File \"|Traceback |\s*$")
 
 
-class JobProcess:
-    """A pipeline in a process group of its own, so that the terminal's Ctrl-C reaches the demo alone.
+class CommandProcess:
+    """A command of `likes` in a process group of its own, so that the terminal's Ctrl-C reaches the demo alone.
 
-    Starts at `__enter__`; at the end of the block it is interrupted as by Ctrl-C, so that its last checkpoint stays and
-    its lease is given up, and whatever is left of it is killed.
+    Starts at `__enter__`; at the end of the block it is interrupted as by Ctrl-C, so that a job's last checkpoint stays
+    and its lease is given up, and whatever is left of it is killed.
 
     Args:
-        pipeline: Which.
+        name: What it is called when it ends too early.
+        arguments: Of `likes`.
         environment: Of the process; settings come from it.
-        log: Gets what the job says.
+        log: Gets what the command says.
     """
 
-    def __init__(self, pipeline: str, environment: Mapping[str, str], log: Path) -> None:
-        self.pipeline = pipeline
+    def __init__(self, name: str, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
         self.log = log
+        self._name = name
+        self._arguments = arguments
         self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         with self.log.open("wb") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "cli.main", "job", "run", "--pipeline", self.pipeline],
+                [sys.executable, "-m", "cli.main", *self._arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -80,12 +84,43 @@ class JobProcess:
         code = self._running().poll()
         if code is not None:
             why = last_useful_line(self.log.read_text(encoding="utf-8", errors="replace"))
-            raise JobFailed(f"the {self.pipeline} job ended ({_how(code)}): {why}", f"see {self.log}")
+            raise JobFailed(f"{self._name} ended ({_how(code)}): {why}", f"see {self.log}")
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             raise RuntimeError("not started")
         return self._process
+
+
+class JobProcess(CommandProcess):
+    """A pipeline.
+
+    Args:
+        pipeline: Which.
+        environment: Of the process.
+        log: Gets what the job says.
+    """
+
+    def __init__(self, pipeline: str, environment: Mapping[str, str], log: Path) -> None:
+        super().__init__(f"the {pipeline} job", ["job", "run", "--pipeline", pipeline], environment, log)
+        self.pipeline = pipeline
+
+
+class ServiceProcess(CommandProcess):
+    """The HTTP service, at its usual port or, where that is taken, another one.
+
+    Args:
+        environment: Of the process.
+        log: Gets what the service says.
+
+    Fields:
+        url: Where it answers.
+    """
+
+    def __init__(self, environment: Mapping[str, str], log: Path) -> None:
+        port = _PORT if is_free(_PORT) else free_port(set())
+        super().__init__("the service", ["serve", "--port", str(port)], environment, log)
+        self.url = f"http://{HOST}:{port}"
 
 
 def last_useful_line(text: str) -> str:

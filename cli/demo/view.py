@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from cli.demo.stats import Snapshot
     from pipelines.domain.counting import Reactions
 
-# Lines that are neither contents nor the state: heading, bar, 4 of numbers, the list's own heading, 3 of addresses, 3
+# Lines that are neither contents nor the state: heading, bar, 4 of numbers, the list's own heading, 4 of addresses, 3
 # blank ones, and one for the prompt that follows the last picture.
-_OTHER_LINES = 14
+_OTHER_LINES = 15
 _FEWEST, _MOST = 3, 10
 _WIDEST = 120
 _LIKES, _DISLIKES, _DIM = "green", "red", "bright_black"
@@ -37,6 +37,7 @@ class Scene:
         total: Events that the replay publishes.
         names: What contents are called, by id.
         addresses: Of the services, by name.
+        page: Address of the watch page.
         hint: What to type elsewhere.
     """
 
@@ -44,6 +45,7 @@ class Scene:
     total: int
     names: Mapping[str, str]
     addresses: Mapping[str, str]
+    page: str
     hint: str
 
 
@@ -234,4 +236,5 @@ def _addresses(scene: Scene, snapshot: Snapshot, width: int) -> RenderableType:
         ("elsewhere  ", _DIM), (scene.hint, "cyan"), ("    Ctrl-C stops everything", _DIM), no_wrap=True
     )
     hint.truncate(width, overflow="ellipsis")
-    return Group(grid, hint)
+    page = Text.assemble(("open       ", _DIM), (scene.page, "cyan"), no_wrap=True)
+    return Group(grid, page, hint)

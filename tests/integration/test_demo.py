@@ -19,6 +19,7 @@ from typing import Self
 import psutil
 import pytest
 import redis
+import requests
 
 from deploy.flink.local_stack import Stack
 from pipelines.settings import Settings
@@ -148,6 +149,9 @@ def test_once_counts_checks_and_leaves_what_was_running(likes: Likes, stack: Sta
 def test_a_job_that_dies_ends_the_demo_with_one_line(stack: Stack, own: Settings) -> None:
     with Demo(cli_environment(stack, own), "--sample", "--rate", "200") as demo:
         demo.until(r"; replaying")
+        page = re.search(r"open (http://127\.0\.0\.1:\d+/)\?video=\w+&title=", demo.said)
+        assert page, demo.said
+        assert "Watch" in requests.get(page[1], timeout=20).text
         jvm = next(process for process in demo.look() if "java" in process.name())
         jvm.kill()
         assert demo.ends() == 7

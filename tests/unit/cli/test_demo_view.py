@@ -16,6 +16,7 @@ SCENE = Scene(
     100_000,
     {"50": "Star Wars", "181": "[bold]Return of the Jedi"},
     {"Kafka": "127.0.0.1:21155", "Cassandra": "127.0.0.1:27527", "Redis": "redis://127.0.0.1:31409/0"},
+    "http://127.0.0.1:8080/?video=50&title=Star+Wars",
     ".venv/bin/likes counts 50 --json",
 )
 SNAPSHOT = Snapshot(
@@ -52,7 +53,14 @@ def test_everything_is_on_the_screen_and_fits_it(width: int) -> None:
     whole = "\n".join(lines)
     for figure in ("54,321", "652/s", "51,002", "3,319", "4.2", "512", "1,301", "30,112", "9,876", "3 s ago", "1:23"):
         assert figure in whole
-    for text in ("54,400 of 100,000 published", "Star Wars", "[bold]Return", *SCENE.addresses.values(), SCENE.hint):
+    for text in (
+        "54,400 of 100,000 published",
+        "Star Wars",
+        "[bold]Return",
+        *SCENE.addresses.values(),
+        SCENE.page,
+        SCENE.hint,
+    ):
         assert text in whole
     assert "http://127.0.0.1:26238" in whole
     assert "…" not in whole
@@ -67,8 +75,8 @@ def test_bars_are_to_scale() -> None:
 def test_a_low_terminal_gets_fewer_contents_and_an_empty_log_keeps_its_place() -> None:
     many = replace(SNAPSHOT, top=tuple((f"v{n}", Reactions(n, 0)) for n in range(10)))
     assert len(drawn(many, MOMENT, 80, 24)) == 23
-    assert len(drawn(many, MOMENT, 80, 19)) == 18
-    assert len(drawn(many, MOMENT, 80, 60)) == 24
+    assert len(drawn(many, MOMENT, 80, 20)) == 19
+    assert len(drawn(many, MOMENT, 80, 60)) == 25
     assert len(drawn(Snapshot(), MOMENT, 80, 24)) == 23
     assert len(drawn(many, MOMENT, 80, 24, replace(SCENE, names={}))) == 23
     long = drawn(
