@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from bench import machine, page, plots, sections
 from bench.harness import at_least, names_of, own_stack, save, tell
 from bench.ladder.run import run_ladder
 from bench.peers.contenders import compare
+from bench.serving import serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,6 +38,7 @@ _SECTIONS: dict[str, Callable[[Bench, int], Iterator[HasJson]]] = {
     "ladder": run_ladder,
     "peers": compare,
     "state": sections.registers,
+    "serving": serving,
 }
 
 
@@ -56,6 +59,8 @@ def main() -> None:
     if arguments.take:
         save(arguments.out / "report.json", with_rows(_rows(arguments.out), json.loads(arguments.take.read_text())))
     elif not arguments.draw:
+        if "serving" in arguments.only and shutil.which("wrk") is None:
+            parser.error("serving needs wrk: apt-get install wrk, or brew install wrk; --only leaves it out")
         with own_stack() as bench:
             for name in arguments.only:
                 _measure(bench, name, arguments.runs, arguments.out)

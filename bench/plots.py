@@ -166,6 +166,30 @@ def _ladder(rows: Sequence[Json]) -> None:
     loss.set_title("How wrong")
 
 
+def _serving(rows: Sequence[Json]) -> None:
+    _, (reads, taps) = plt.subplots(1, 2, figsize=(10, 3.6))
+    for axes, name, what in ((reads, "counts of 21", "Pages of 21 counts"), (taps, "taps", "Taps")):
+        found = [row for row in rows if row["name"] == name]
+        rates = [row["events_per_s"] for row in found]
+        for quantile, colour in (("p99", _LOSES), ("p50", _OURS)):
+            axes.plot(rates, [row[f"{quantile}_ms"] for row in found], color=colour, marker="o", label=quantile)
+        for row in found:
+            axes.annotate(
+                f"{row['connections']:.0f}",
+                (row["events_per_s"], row["p99_ms"]),
+                xytext=(0, 6),
+                textcoords="offset points",
+                ha="center",
+                color=_GREY,
+            )
+        axes.set_xlim(0)
+        axes.set_ylim(0)
+        axes.set_xlabel("answered a second, by connections")
+        axes.set_ylabel("ms")
+        axes.legend(frameon=False)
+        axes.set_title(what)
+
+
 _PLOTS: dict[str, Callable[[Sequence[Any]], None]] = {
     "peers": _peers,
     "limits": _limits,
@@ -174,4 +198,5 @@ _PLOTS: dict[str, Callable[[Sequence[Any]], None]] = {
     "state": _state,
     "latency": _latency,
     "ladder": _ladder,
+    "serving": _serving,
 }

@@ -82,3 +82,16 @@ def test_sections_that_were_not_measured_are_not_on_the_page() -> None:
     assert "## Limits" in page(LIMITS)
     assert "## Peers" not in page(LIMITS)
     assert "## Targets" not in page([])
+
+
+def test_serving_is_held_against_its_targets_where_it_is_quick_enough() -> None:
+    rows = [
+        row("serving", "counts of 21", 900.0, workload="1 connections", p50_ms=1.0, p99_ms=3.0, over_bare=0.3),
+        row("serving", "counts of 21", 1_200.0, workload="8 connections", p50_ms=6.0, p99_ms=20.0, over_bare=0.4),
+        row("serving", "counts of 21", 1_500.0, workload="32 connections", p50_ms=20.0, p99_ms=40.0, over_bare=0.5),
+        row("serving", "taps", 900.0, workload="8 connections", p50_ms=9.0, p99_ms=30.0),
+    ]
+    shown = page(rows)
+    assert "| pages of 21 counts, p99 under 25 ms | 1,200 a second | 1,000 a second | yes |" in shown
+    assert "| taps acknowledged by Kafka | 900 a second | 1,500 a second | no |" in shown
+    assert "| counts of 21 | 32 connections | 1,500 | 1,500 to 1,500 | 20.0 | 40.0 | 0.50 |" in shown
