@@ -6,6 +6,7 @@ import gc
 import ipaddress
 import socket
 import time
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -20,6 +21,8 @@ from pipelines.errors import BadInput, LikesError, SettingError
 from serving.app import create_app
 from serving.identity import development_token, verifier
 from serving.server import server
+
+_REACH_S = 0.5
 
 
 def serve(
@@ -40,17 +43,27 @@ def serve(
     listener = _listen(host, port)
     # Whoever reaches the page could be anybody: only on this machine it may sign in as who it likes.
     is_here = ipaddress.ip_address(listener.getsockname()[0]).is_loopback
-    app = create_app(settings, verifier(settings, folder), folder if is_own and is_here else None)
-    try:
-        kafka.ensure_topics(settings, 1)
-    except SettingError:
-        raise
-    except LikesError as error:
-        tell(f"waiting      {error.message}")
+    app = create_app(
+        settings,
+        verifier(settings, folder),
+        folder if is_own and is_here and not settings.serve.trusted_proxies else None,
+    )
+    if _is_reachable(settings.kafka.bootstrap):
+        try:
+            kafka.ensure_topics(settings, 1)
+        except SettingError:
+            raise
+        except LikesError as error:
+            tell(f"waiting      {error.message}")
+    else:
+        tell(f"waiting      Kafka at {settings.kafka.bootstrap} does not answer; start it with `likes stack up`")
     gc.collect()
     gc.freeze()  # what is loaded by now stays; a collection that looks at it stops all requests for a tenth of a second
     tell(f"serving      http://{host}:{listener.getsockname()[1]}  (API: /docs)")
-    uvloop.run(server(app, host, port, settings.serve).serve([listener]))
+    try:
+        uvloop.run(server(app, host, port, settings.serve).serve([listener]))
+    finally:
+        gc.unfreeze()
 
 
 def token(user: Annotated[str, typer.Argument(help="A user id.", metavar="USER")]) -> None:
@@ -64,12 +77,22 @@ def token(user: Annotated[str, typer.Argument(help="A user id.", metavar="USER")
     typer.echo(development_token(settings_from_process(), stack_dir(), user, time.time()))
 
 
+def _is_reachable(bootstrap: str) -> bool:
+    """Whether a broker could be spoken to; a client of Kafka would try for ten seconds, and nobody would be served."""
+    for place in bootstrap.split(","):
+        host, _, port = place.strip().rpartition(":")
+        with suppress(OSError, ValueError), socket.create_connection((host.strip("[]"), int(port)), _REACH_S):
+            return True
+    return False
+
+
 def _listen(host: str, port: int) -> socket.socket:
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-    except OSError as error:
-        raise SettingError(f"--host {host} --port {port}: {error.strerror}", "choose another one") from None
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or "that is no host"
+        raise SettingError(f"--host {host[:64]} --port {port}: {why}", "choose another one") from None
     return listener

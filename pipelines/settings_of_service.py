@@ -40,6 +40,7 @@ class ServeSettings(Section):
     )
     idempotency_s: int = Field(default=86_400, ge=60, le=604_800, description="how long an Idempotency-Key is known")
     stream_clients: int = Field(default=1_000, ge=1, le=100_000, description="streams at once, in one process")
+    address_streams: int = Field(default=100, ge=1, le=100_000, description="of them for one address")
     stream_stall_s: int = Field(
         default=15, ge=1, le=600, description="a stream that takes nothing for so long is ended"
     )

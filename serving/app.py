@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
 
 import orjson
 from fastapi import FastAPI, Request, Response
@@ -71,6 +72,7 @@ _KEY = {
 }
 _TAP: dict[str, Any] = {"security": _BEARER}
 _PROBLEMS: dict[int | str, dict[str, Any]] = {status: {"model": ProblemOut} for status in (400, 401, 413, 422, 503)}
+_HERE = {"127.0.0.1", "localhost", "::1"}
 _MOST_KEY_CHARACTERS = 255
 _TWICE: dict[str, tuple[ReactionName, ReactionName]] = {"like": ("LIKE", "NONE"), "dislike": ("DISLIKE", "NONE")}
 
@@ -166,11 +168,14 @@ def _add_errors(app: FastAPI) -> None:
 
 
 def _add_writes(app: FastAPI, verifier: Verifier) -> Quick:
-    async def react(request: Request, content_id: str, wanted: ReactionName) -> Response:
-        service: Service = request.app.state.service
+    def signed_in(request: Request) -> Identity:
         who = verifier.identity(request.headers.get("authorization"))
         if who is None:
             raise unauthorized("a tap needs a bearer token")
+        return who
+
+    async def react(request: Request, who: Identity, content_id: str, wanted: ReactionName) -> Response:
+        service: Service = request.app.state.service
         _check_id(content_id)
         key = request.headers.get("idempotency-key")
         if key is not None and not 1 <= len(key) <= _MOST_KEY_CHARACTERS:
@@ -192,6 +197,7 @@ def _add_writes(app: FastAPI, verifier: Verifier) -> Quick:
                 "content_id": content_id,
                 "reaction": wanted,
                 "event_time": accepted.event_ms,
+                "superseded": accepted.is_superseded,
                 "token": accepted.token,
             },
             202,
@@ -200,17 +206,18 @@ def _add_writes(app: FastAPI, verifier: Verifier) -> Quick:
 
     async def put_reaction(request: Request) -> Response:
         """Say what the signed-in user thinks of a content."""
+        who = signed_in(request)
         try:
             wanted = ReactionIn.model_validate_json(await request.body()).reaction
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(str(part) for part in ("body", *first["loc"]))
             raise Problem(422, "invalid_request", f"{place}: {first['msg']}") from None
-        return await react(request, request.path_params["content_id"], wanted)
+        return await react(request, who, request.path_params["content_id"], wanted)
 
     def shorthand(wanted: ReactionName, doc: str) -> Handler:
         async def tap(request: Request) -> Response:
-            return await react(request, request.path_params["video_id"], wanted)
+            return await react(request, signed_in(request), request.path_params["video_id"], wanted)
 
         tap.__doc__ = doc
         return tap
@@ -270,17 +277,18 @@ def _add_reads(app: FastAPI, verifier: Verifier, settings: Settings) -> Quick:
         """Counts of some contents, and with a token what the user thinks of each."""
         counts, degraded = await answer(request, _ids(request, settings))
         if counts and all(entry["source"] == "none" for entry in counts):
-            raise unavailable("no store of counts")
+            raise unavailable("neither Redis nor Cassandra")
         return _json({"counts": counts, "degraded": degraded})
 
     @router.get("/v1/stream", responses={**_PROBLEMS, 200: {"content": {"text/event-stream": {}}}}, openapi_extra=extra)
     async def get_stream(request: Request) -> Response:
         """Counts of some contents as they change: server-sent events of type `count`."""
         service: Service = request.app.state.service
-        if service.hub.clients >= settings.serve.stream_clients:
-            raise unavailable("a stream more")
         ids = list(dict.fromkeys(_ids(request, settings)))
-        return EventStream(service, ids, request.headers.get("last-event-id", ""))
+        address = request.client.host if request.client else "unknown"
+        if not service.hub.enter(address):
+            raise Problem(503, "too_many_streams", "there are as many streams as are allowed", {"Retry-After": "30"})
+        return EventStream(service, ids, request.headers.get("last-event-id", ""), address)
 
     one = {"security": [{}, *_BEARER], "parameters": [_path("content_id"), _TOKENS]}
 
@@ -291,7 +299,7 @@ def _add_reads(app: FastAPI, verifier: Verifier, settings: Settings) -> Quick:
         _check_id(content_id)
         (entry,), _ = await answer(request, [content_id])
         if entry["source"] == "none":
-            raise unavailable("no store of counts")
+            raise unavailable("neither Redis nor Cassandra")
         return _json(entry)
 
     app.include_router(router)
@@ -364,7 +372,11 @@ def _add_page(app: FastAPI, settings: Settings, dev_folder: Path | None) -> None
     folder = dev_folder
 
     @app.post("/dev/token/{user_id}", include_in_schema=False)
-    async def post_token(user_id: str) -> dict[str, str]:
+    async def post_token(request: Request, user_id: str) -> dict[str, str]:
+        # Another page, or a name that somebody lets point here, is not this page.
+        host, origin = request.headers.get("host", ""), request.headers.get("origin")
+        if urlsplit(f"//{host}").hostname not in _HERE or (origin is not None and urlsplit(origin).netloc != host):
+            raise Problem(403, "not_here", "development tokens are for the page of this machine")
         _check_id(user_id, "user_id")
         return {"token": development_token(settings, folder, user_id, time.time())}
 

@@ -144,7 +144,7 @@ class Cache:
         Raises:
             Away: It does not.
         """
-        with self._service.used(FAILURES, REFUSALS):
+        with self._service.used(FAILURES, REFUSALS, probe=True):
             await self._primary.ping()
 
     async def read(self, generation: int, content_ids: Iterable[str]) -> Found:

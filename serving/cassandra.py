@@ -110,7 +110,7 @@ class Record:
         Raises:
             Away: It does not.
         """
-        with self._service.used((LikesError,)):
+        with self._service.used((LikesError,), probe=True):
             await rows_of(self.session, self.session.prepare(_PING))
 
     async def totals(self, generation: int, content_ids: Sequence[str]) -> dict[str, list[RegionTotal]]:

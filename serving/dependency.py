@@ -57,19 +57,24 @@ class Dependency:
 
     @contextmanager
     def used(
-        self, failures: tuple[type[BaseException], ...], refusals: tuple[type[BaseException], ...] = ()
+        self,
+        failures: tuple[type[BaseException], ...],
+        refusals: tuple[type[BaseException], ...] = (),
+        *,
+        probe: bool = False,
     ) -> Iterator[None]:
         """Around a call.
 
         Args:
             failures: What says that the service is away.
             refusals: What says that it is there and will not do this; the next call may be another matter.
+            probe: Whether to try although it is away: nobody waits for this call.
 
         Raises:
             Away: It is, or it refuses.
         """
         now = self._now()
-        if now < self._closed_until:
+        if now < self._closed_until and not probe:
             raise Away(self._detail)
         if self._closed_until:
             self._closed_until = now + self._pause_s  # this call tries, those behind it do not wait for it

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from serving.metrics import REQUESTS, SECONDS
 from serving.problems import Problem
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from pipelines.settings_of_service import ServeSettings
 
+_GONE = 499  # as nginx has it; nobody reads the answer
 _LABELS = 256
 _UNREAD = {400, 413}  # refused before the body was read
 _HEADERS = [
@@ -71,6 +72,11 @@ class Guard:
         self._options = options
         self._quick = quick
 
+    def end_streams(self) -> None:
+        """End what would go on for ever."""
+        if service := getattr(self._app.state, "service", None):
+            service.hub.ending.set()
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         if scope["type"] != "http":
@@ -97,6 +103,8 @@ class Guard:
                 scope["path_params"] = {quick.parameter: scope["path"][len(quick.start) :]}
                 response = await quick.answer(Request(scope, body))
                 await response(scope, body, sent)
+        except ClientDisconnect:
+            status = _GONE
         except Problem as problem:
             if started:
                 raise

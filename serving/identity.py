@@ -112,14 +112,19 @@ class Verifier:
                 leeway=auth.leeway_s,
                 options={"require": ["exp", "sub", "iss", "aud"]},
             )
-        except jwt.PyJWTError as error:
+        except (jwt.PyJWTError, OverflowError, UnicodeError) as error:
             raise unauthorized(f"the token is not valid: {_plain(str(error))}") from None
-        if refusal := refusal_of_id(claims["sub"], "user_id"):
+        subject, region = claims["sub"], claims.get("region", self._settings.events.home_region)
+        try:
+            subject.encode()
+            expires_at = float(claims["exp"]) + auth.leeway_s
+        except (OverflowError, UnicodeError):
+            raise unauthorized("the token's claims are out of range") from None
+        if refusal := refusal_of_id(subject, "user_id"):
             raise unauthorized(f"the token's subject can be no user: {refusal}")
-        region = claims.get("region", self._settings.events.home_region)
         if region not in self._settings.events.regions:
             raise unauthorized("the token's region is not known")
-        return Identity(claims["sub"], region, float(claims["exp"]) + auth.leeway_s)
+        return Identity(subject, region, expires_at)
 
     def _key(self, key_id: object) -> Key:
         if "" in self._keys:

@@ -24,6 +24,7 @@ class AcceptedOut(BaseModel):
     content_id: str
     reaction: Literal["LIKE", "DISLIKE", "NONE"]
     event_time: int = Field(description="Milliseconds since the epoch.")
+    superseded: bool = Field(description="Only of a repeated request: the user has tapped the content since.")
     token: str = Field(description="Send it as Read-Your-Write, and counts contain this tap.")
 
 

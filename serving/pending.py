@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _LONGEST_TOKEN = 2_048
 _MAX = (1 << 63) - 1
+_MOST = 1 << 53  # likes of one content
 UNSURE = _MAX
 
 
@@ -89,8 +90,8 @@ def parse(token: str) -> Pending:
         content_id, likes, dislikes, before, now, offsets = orjson.loads(raw)
         found = Pending(
             content_id,
-            _number(likes),
-            _number(dislikes),
+            _number(likes, _MOST),
+            _number(dislikes, _MOST),
             None if before == -1 else Reaction(before),
             Reaction(now),
             {_number(partition): _number(offset) for partition, offset in offsets},
@@ -120,7 +121,7 @@ def _parts(reaction: Reaction) -> tuple[int, int]:
     return int(reaction is Reaction.LIKE), int(reaction is Reaction.DISLIKE)
 
 
-def _number(value: Any) -> int:  # noqa: ANN401  from JSON
-    if type(value) is not int or not 0 <= value <= _MAX:
+def _number(value: Any, most: int = _MAX) -> int:  # noqa: ANN401  from JSON
+    if type(value) is not int or not 0 <= value <= most:
         raise ValueError("not a number of ours")
     return value

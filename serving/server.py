@@ -10,9 +10,8 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
-
     from pipelines.settings_of_service import ServeSettings
+    from serving.guard import Guard
 
 ABORT = "likes.abort"  # in the scope: closes the connection without a word
 _BACKLOG = 4_096
@@ -38,12 +37,13 @@ class Impatient(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Some of a request has come."""
+        super().data_received(data)
         if self._head_bytes is not None:
             self._head_bytes += len(data)
             if self._head_bytes > _MOST_HEAD_BYTES:
                 self.transport.abort()
-                return
-        super().data_received(data)
+        if self.cycle is None or self.cycle.response_complete:
+            self._wait()  # what has come begins no request, but it ended uvicorn's own patience
 
     def on_message_begin(self) -> None:
         """A request begins."""
@@ -78,9 +78,22 @@ class Impatient(HttpToolsProtocol):
             self._patience = None
 
 
-def server(app: ASGIApp, host: str, port: int, options: ServeSettings) -> uvicorn.Server:
+class _Server(uvicorn.Server):
+    """Ends streams when it is asked to end; they would not end by themselves."""
+
+    def __init__(self, config: uvicorn.Config, app: Guard) -> None:
+        super().__init__(config)
+        self._guard = app
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Shut down."""
+        self._guard.end_streams()
+        await super().shutdown(sockets)
+
+
+def server(app: Guard, host: str, port: int, options: ServeSettings) -> uvicorn.Server:
     """A server that is not started yet."""
-    return uvicorn.Server(
+    return _Server(
         uvicorn.Config(
             app,
             host=host,
@@ -95,5 +108,6 @@ def server(app: ASGIApp, host: str, port: int, options: ServeSettings) -> uvicor
             proxy_headers=bool(options.trusted_proxies),
             forwarded_allow_ips=options.trusted_proxies or None,
             timeout_graceful_shutdown=5,
-        )
+        ),
+        app,
     )

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _TIDY_S = 1.0
+_PAUSE_S = 5.0  # each is probed every second besides, where no request waits for it
 _TOPICS_S = 5.0
 
 
@@ -41,7 +42,7 @@ class Service:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.dependencies = {name: Dependency(name) for name in ("kafka", "cassandra", "redis")}
+        self.dependencies = {name: Dependency(name, _PAUSE_S) for name in ("kafka", "cassandra", "redis")}
         kafka, cassandra, redis = self.dependencies.values()
         self._tasks: set[asyncio.Task[None]] = set()
         self.record = Record(settings, cassandra)

@@ -5,9 +5,9 @@ the same content; so a server whose clock is slow cannot lose a tap. While Redis
 clock. What `user_likes` and the server itself know of the last tap counts always, so what was stamped meanwhile is not
 outranked when Redis is back.
 
-    tap:{<user>}:<content>   hash: t, time of the last tap in ms; p, the token of what is pending; r, the register of
+    tap:{<n>:<user>}:<content> hash: t, time of the last tap in ms; p, the token of what is pending; r, the register of
                              the last tap that Kafka has
-    idem:{<user>}:<key>      what an Idempotency-Key stands for: fingerprint, event id and time, joined by spaces
+    idem:{<n>:<user>}:<key>    what an Idempotency-Key stands for: fingerprint, event id and time, joined by spaces
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ class Stamps:
         keys: list[str] = []
         args: list[str | int] = [_TAP_LIFE_S, self._keys_live_s]
         for each in asked:
-            keys += [_tap_key(each.user_id, each.content_id), f"idem:{{{each.user_id}}}:{each.hashed_key}"]
+            keys += [_tap_key(each.user_id, each.content_id), f"idem:{_of_user(each.user_id)}:{each.hashed_key}"]
             args += [each.event_id, each.fingerprint, each.too_early_ms]
         stamps: list[list[str]] = await self._stamp(keys=keys, args=args)
         return stamps
@@ -220,4 +220,9 @@ class Stamps:
 
 
 def _tap_key(user_id: str, content_id: str) -> str:
-    return f"tap:{{{user_id}}}:{content_id}"
+    return f"tap:{_of_user(user_id)}:{content_id}"
+
+
+def _of_user(user_id: str) -> str:
+    """A user in a key, in braces, so that all of a user's keys are in one slot; the length tells where it ends."""
+    return f"{{{len(user_id)}:{user_id}}}"

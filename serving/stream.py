@@ -11,6 +11,7 @@ import asyncio
 import logging
 import re
 import threading
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -98,6 +99,8 @@ class Hub:
         self._subscribers: set[Subscriber] = set()
         self._wanted: int | None = None
         self._ready = asyncio.Event()
+        self.ending = asyncio.Event()
+        self._by_address: Counter[str] = Counter()
         self._wake = threading.Event()
         self._ends = threading.Event()
         self._generation: int | None = None
@@ -138,6 +141,20 @@ class Hub:
             listeners.discard(subscriber)
             if not listeners:
                 del self._by_content[content_id]
+
+    def enter(self, address: str) -> bool:
+        """Count a client in, if there is room for it; whoever was let in has to `leave`."""
+        options = self._settings.serve
+        if self._by_address.total() >= options.stream_clients or self._by_address[address] >= options.address_streams:
+            return False
+        self._by_address[address] += 1
+        return True
+
+    def leave(self, address: str) -> None:
+        """Count a client out."""
+        self._by_address[address] -= 1
+        if not self._by_address[address]:
+            del self._by_address[address]
 
     def follow(self, generation: int | None) -> None:
         """Read this generation's totals from now on."""

@@ -40,32 +40,44 @@ class EventStream(Response):
         service: The service.
         content_ids: Distinct.
         last_event_id: What the client has heard already, empty for nothing.
+        address: Of the client, which has entered the hub.
     """
 
-    def __init__(self, service: Service, content_ids: list[str], last_event_id: str) -> None:
+    def __init__(self, service: Service, content_ids: list[str], last_event_id: str, address: str) -> None:
         super().__init__()
         self._service = service
         self._ids = content_ids
+        self._address = address
         self._last = last_event_id
         self._is_stalled = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
-        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        hub = self._service.hub
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            await self._stream(receive, send)
+        finally:
+            hub.leave(self._address)
+        if self._is_stalled and ABORT in scope:
+            scope[ABORT]()  # closing would wait for the client to take what it does not take
+        elif hub.ending.is_set():
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _stream(self, receive: Receive, send: Send) -> None:
         hub = self._service.hub
         subscriber = await hub.subscribe(self._service.watch.counting.generation, self._ids)
         leaving = asyncio.ensure_future(_left(receive))
         sending = asyncio.ensure_future(self._send_all(subscriber, send))
+        ending = asyncio.ensure_future(hub.ending.wait())
         try:
-            await asyncio.wait({leaving, sending}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({leaving, sending, ending}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             hub.unsubscribe(subscriber)
-            for task in (leaving, sending):
+            for task in (leaving, sending, ending):
                 task.cancel()
                 with suppress(asyncio.CancelledError, TimeoutError):
                     await task
-        if self._is_stalled and ABORT in scope:
-            scope[ABORT]()  # closing would wait for the client to take what it does not take
 
     async def _send_all(self, subscriber: Subscriber, send: Send) -> None:
         await self._write(send, b"retry: 2000\n\n")

@@ -39,11 +39,13 @@ class Accepted:
         event_id: UUIDv7.
         event_ms: Milliseconds since the epoch.
         token: To read it back with.
+        is_superseded: Whether the user has tapped the content since, and this was a repeated request.
     """
 
     event_id: str
     event_ms: int
     token: str
+    is_superseded: bool
 
 
 class Writer:
@@ -118,7 +120,7 @@ class Writer:
         change = base.followed_by(replace(base, now=now, offsets={place.partition: place.offset}))
         self._reader.tapped(content_id)
         await self._settle(who, content_id, stamp, reaction, change)
-        return Accepted(stamp.event_id, stamp.event_ms, change.token())
+        return Accepted(stamp.event_id, stamp.event_ms, change.token(), not is_newest)
 
     async def _settle(self, who: Identity, content_id: str, stamp: Stamp, reaction: Reaction, change: Pending) -> None:
         """What makes the tap visible to its user; the pipelines repair what fails here."""

@@ -107,7 +107,8 @@ def test_clients_that_dawdle_are_disconnected(served: Served) -> None:
     slow_header = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: "
     slow_body = f"PUT {PUT} HTTP/1.1\r\nHost: x\r\nAuthorization: {bearer('u')['Authorization']}\r\n".encode()
     slow_body += b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
-    for start in (slow_header, slow_body, b""):
+    idle = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    for start in (slow_header, slow_body, b"", idle + b"\r\n"):
         with socket.create_connection((place.hostname or "", place.port or 0), timeout=20) as dawdling:
             if start:
                 dawdling.sendall(start)
@@ -116,6 +117,45 @@ def test_clients_that_dawdle_are_disconnected(served: Served) -> None:
                 pass
             assert time.monotonic() - began < 15
     assert served.client.get("/healthz").status_code == 200
+
+
+def test_a_large_body_is_told_so_however_it_comes(served: Served) -> None:
+    for size in (5_000, 100_000, 1_000_000):
+        place = urlsplit(served.url)
+        head = f"PUT {PUT} HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\n"
+        head += f"Authorization: {bearer('u')['Authorization']}\r\n\r\n"
+        with socket.create_connection((place.hostname or "", place.port or 0), timeout=20) as client:
+            client.sendall(head.encode() + b" " * min(size, 60_000))
+            assert client.recv(4_096).startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_hundred_long_ids_are_answered(served: Served) -> None:
+    ids = [f"{number:03}" + "\N{HEAVY BLACK HEART}" * 61 for number in range(100)]
+    answer = served.client.get("/v1/counts", params={"id": ids})
+    assert answer.status_code == 200
+    assert [it["content_id"] for it in answer.json()["counts"]] == ids
+
+
+def test_odd_claims_are_refused(served: Served) -> None:
+    odd: list[dict[str, object]] = [
+        {"exp": 10**400},
+        {"sub": "a\ud800"},
+        {"sub": 7},
+        {"sub": "x" * 65},
+        {"region": "moon"},
+    ]
+    for claims in odd:
+        answer = served.client.put(PUT, json=LIKE, headers=bearer("u", **claims))
+        assert answer.status_code == 401, (claims, answer.text)
+
+
+def test_a_repeated_request_that_the_user_has_overtaken_says_so(served: Served) -> None:
+    key = {**bearer("late"), "Idempotency-Key": "k"}
+    first = served.client.put(PUT, json=LIKE, headers=key)
+    served.client.put(PUT, json={"reaction": "NONE"}, headers=bearer("late"))
+    again = served.client.put(PUT, json=LIKE, headers=key)
+    assert (first.json()["superseded"], again.json()["superseded"]) == (False, True)
+    assert first.json()["event_id"] == again.json()["event_id"]
 
 
 def test_the_api_is_described(served: Served) -> None:

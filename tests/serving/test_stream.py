@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -124,6 +126,27 @@ def test_a_message_that_is_none_ends_nothing(place: Place) -> None:
         place.producer.send(counts_topic(place.settings, place.generation), b"{", key=b"k")
         place.publish("v2", 77, 90)
         assert next(heard)[1]["likes"] == 77
+
+
+def test_streams_of_one_address_are_bounded_and_end_with_the_service(
+    serve: Serve, service_settings: Callable[..., Settings]
+) -> None:
+    settings = service_settings(serve={"address_streams": 3})
+    with serve(settings) as served, ExitStack() as streams:
+        client = streams.enter_context(httpx.Client(timeout=20))
+        opened = [streams.enter_context(client.stream("GET", f"{served.url}/v1/stream?ids=a")) for _ in range(4)]
+        assert [answer.status_code for answer in opened] == [200, 200, 200, 503]
+        assert opened[3].headers["retry-after"] == "30"
+        began = time.monotonic()
+        served.process.send_signal(signal.SIGINT)
+        for answer in opened[:3]:
+            for _ in answer.iter_lines():
+                pass
+        served.process.wait(20)
+        assert time.monotonic() - began < 15
+    said = served.log.read_text()
+    assert "Traceback" not in said
+    assert "leaked" not in said
 
 
 def test_a_client_that_takes_nothing_is_dropped(place: Place) -> None:

@@ -70,3 +70,13 @@ def test_a_refusal_is_not_taken_for_an_absence() -> None:
     with pytest.raises(Away, match="read only"), service.used((OSError,), (ValueError,)):
         raise ValueError("read only")
     assert service.standing.up
+
+
+def test_a_probe_goes_through_and_opens_the_way() -> None:
+    service = Dependency("redis", 60.0, Clock())
+    fail(service)
+    assert_not_called(service)
+    with service.used((OSError,), probe=True):
+        pass
+    with service.used((OSError,)):
+        pass
