@@ -164,3 +164,26 @@ def test_another_generation_is_seen_within_seconds_and_never_mixed(place: Place)
         wait_until(switched, 10)
         assert seen <= {(1, 1), (0, 0), (2, 2)}
         place.generation = generation
+
+
+@pytest.mark.parametrize("replica", ["another database", "nobody"])
+def test_a_replica_is_read_unless_it_is_away(
+    serve: Serve, service_settings: Callable[..., Settings], replica: str
+) -> None:
+    """A database that has nothing stands for a copy that is far behind."""
+    settings = service_settings()
+    url = settings.redis.url.get_secret_value()
+    behind = f"{url.rpartition('/')[0]}/{(int(url.rpartition('/')[2]) + 8) % 16}"
+    serving = settings.serve.model_validate(
+        {"redis_replica": behind if replica == "another database" else "redis://127.0.0.1:9/0"}
+    )
+    settings = settings.model_copy(update={"serve": serving})
+    with live_generation(settings) as (session, generation), serve(settings) as served:
+        wait_until(lambda: served.client.get("/v1/operations").json()["generation"] == generation)
+        write(settings, session, generation, ("v1", "us", 3, 0))
+        found = served.client.get("/v1/counts/v1").json()
+        assert (found["likes"], found["source"]) == (3, "cassandra" if replica == "another database" else "redis")
+        tap = served.client.put("/v1/reactions/v1", json={"reaction": "LIKE"}, headers=bearer("u"))
+        headers = {"Read-Your-Write": tap.json()["token"]}
+        mine = served.client.get("/v1/counts/v1", headers=headers).json()
+        assert (mine["likes"], mine["source"]) == (4, "redis")
