@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 ReactionName = Literal["LIKE", "DISLIKE", "NONE"]
+_MOST_KEY_CHARACTERS = 255
 _BEARER: list[dict[str, list[str]]] = [{"bearer": []}]
 _IDS = {
     "name": "ids",
@@ -67,13 +68,11 @@ _TOKENS = {
 _KEY = {
     "name": "Idempotency-Key",
     "in": "header",
-    "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+    "schema": {"type": "string", "minLength": 1, "maxLength": _MOST_KEY_CHARACTERS},
     "description": "Makes a retry the same event.",
 }
-_TAP: dict[str, Any] = {"security": _BEARER}
 _PROBLEMS: dict[int | str, dict[str, Any]] = {status: {"model": ProblemOut} for status in (400, 401, 413, 422, 503)}
 _HERE = {"127.0.0.1", "localhost", "::1"}
-_MOST_KEY_CHARACTERS = 255
 _TWICE: dict[str, tuple[ReactionName, ReactionName]] = {"like": ("LIKE", "NONE"), "dislike": ("DISLIKE", "NONE")}
 
 
@@ -158,13 +157,17 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def _invalid(_request: Request, error: RequestValidationError) -> Response:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        return Problem(422, "invalid_request", f"{place}: {first['msg']}").response()
+        return _invalid_request(error, ()).response()
 
     @app.exception_handler(HTTPException)
     async def _other(_request: Request, error: HTTPException) -> Response:
         return Problem(error.status_code, "http_error", str(error.detail), error.headers).response()
+
+
+def _invalid_request(error: RequestValidationError | ValidationError, within: tuple[str, ...]) -> Problem:
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in (*within, *first["loc"]))
+    return Problem(422, "invalid_request", f"{place}: {first['msg']}")
 
 
 def _add_writes(app: FastAPI, verifier: Verifier) -> Quick:
@@ -210,9 +213,7 @@ def _add_writes(app: FastAPI, verifier: Verifier) -> Quick:
         try:
             wanted = ReactionIn.model_validate_json(await request.body()).reaction
         except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(str(part) for part in ("body", *first["loc"]))
-            raise Problem(422, "invalid_request", f"{place}: {first['msg']}") from None
+            raise _invalid_request(error, ("body",)) from None
         return await react(request, who, request.path_params["content_id"], wanted)
 
     def shorthand(wanted: ReactionName, doc: str) -> Handler:
@@ -232,11 +233,11 @@ def _add_writes(app: FastAPI, verifier: Verifier) -> Quick:
     router.put(
         "/v1/reactions/{content_id:any}",
         **described,
-        openapi_extra={**_TAP, "parameters": [_path("content_id"), _KEY], "requestBody": body},
+        openapi_extra={"security": _BEARER, "parameters": [_path("content_id"), _KEY], "requestBody": body},
     )(put_reaction)
     for word, (on, off) in _TWICE.items():
         path = f"/v1/videos/{{video_id:any}}/{word}"
-        extra = {**_TAP, "parameters": [_path("video_id"), _KEY]}
+        extra = {"security": _BEARER, "parameters": [_path("video_id"), _KEY]}
         router.post(path, **described, openapi_extra=extra, name=f"post_{word}")(
             shorthand(on, f"The signed-in user {word}s a video.")
         )

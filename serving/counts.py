@@ -12,8 +12,6 @@ from serving.pending import Pending, shown
 if TYPE_CHECKING:
     from serving.reading import Read
 
-_NAMES = {Reaction.LIKE: "LIKE", Reaction.DISLIKE: "DISLIKE", Reaction.NONE: "NONE"}
-
 
 def count(content_id: str, read: Read | None, pending: Pending | None, now: float) -> dict[str, object]:
     """One content as `serving.models.CountOut` has it, without `my_reaction`.
@@ -54,4 +52,4 @@ def count(content_id: str, read: Read | None, pending: Pending | None, now: floa
 
 def reaction_name(register: int) -> str:
     """What a register says, NONE for no register."""
-    return _NAMES[registers.reaction_of(register)] if register else "NONE"
+    return (registers.reaction_of(register) if register else Reaction.NONE).name

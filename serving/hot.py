@@ -12,6 +12,7 @@ from collections import deque
 
 from datasketches import frequent_items_error_type, frequent_strings_sketch
 
+WINDOW_S = 10.0
 _SLICES = 5
 _LG_ITEMS = 10
 _LOOK_EVERY = 256

@@ -39,12 +39,10 @@ class Acknowledged:
     Fields:
         partition: Of the log.
         offset: In it.
-        broker_ms: When the broker appended it, milliseconds since the epoch.
     """
 
     partition: int
     offset: int
-    broker_ms: int
 
 
 _Delivery = tuple["asyncio.Future[Acknowledged]", Any, Any]
@@ -116,11 +114,6 @@ class EventProducer:
         self._producer.flush(self._settings.serve.kafka_timeout_ms / 1000)
         self._ends.set()
         self._thread.join()
-
-    @property
-    def queued(self) -> int:
-        """Events that wait for Kafka."""
-        return len(self._producer)
 
     async def send(self, key: str, value: bytes, partition: int | None) -> Acknowledged:
         """Send an event and wait until Kafka has it.
@@ -225,4 +218,4 @@ def _settle(delivered: list[_Delivery]) -> None:
         if error is not None:
             answer.set_exception(KafkaException(error))
         else:
-            answer.set_result(Acknowledged(message.partition(), message.offset(), message.timestamp()[1]))
+            answer.set_result(Acknowledged(message.partition(), message.offset()))

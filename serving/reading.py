@@ -22,7 +22,7 @@ from cachetools import LRUCache, TLRUCache
 
 from serving.cache import Held, held
 from serving.dependency import Away
-from serving.hot import HotItems
+from serving.hot import WINDOW_S, HotItems
 from serving.metrics import READS
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from serving.cassandra import Record
     from serving.watch import Counting, Watch
 
-_HOT_WINDOW_S = 10.0
 _REMEMBERED = 100_000
 
 
@@ -45,19 +44,17 @@ class Read:
         held: The counts.
         source: redis, cassandra or memory.
         counting: How far the counting was before they were asked for; they contain at least that.
-        read_at: When they were asked for, seconds of a monotonic clock.
         is_stale: Whether the stores are away and this is what was read before.
     """
 
     held: Held
     source: str
     counting: Counting
-    read_at: float
     is_stale: bool = False
 
     def remembered(self, *, is_stale: bool = False) -> Read:
         """The same, answered once more."""
-        return Read(self.held, "memory", self.counting, self.read_at, is_stale)
+        return Read(self.held, "memory", self.counting, is_stale)
 
 
 class Reader:
@@ -88,7 +85,7 @@ class Reader:
         self._watch = watch
         self._spawn = spawn
         self._now = now
-        self.hot = HotItems(options.hot_reads_per_s, _HOT_WINDOW_S, now())
+        self.hot = HotItems(options.hot_reads_per_s, WINDOW_S, now())
         self._memory: TLRUCache[str, Read] = TLRUCache(_REMEMBERED, self._forget_at, now)
         self._last: LRUCache[str, Read] = LRUCache(options.kept_counts)
         self._cold: dict[tuple[int, str], asyncio.Future[Read]] = {}
@@ -118,21 +115,9 @@ class Reader:
 
     async def read_newest(self, content_id: str) -> Read | None:
         """One content, read after this was called; None where no store answers."""
-        generation = self._watch.counting.generation
-        if generation is None:
-            return self._nothing()
-        counting, now = self._watch.counting, self._now()
-        try:
-            cached = (await self._cache.read_primary(generation, [content_id]))[content_id]
-        except Away:
-            cached = None
-        if cached is not None:
-            return Read(cached, "redis", counting, now)
-        try:
-            rows = (await self._record.totals(generation, [content_id]))[content_id]
-        except Away:
-            return None
-        return Read(held(rows), "cassandra", counting, now)
+        found = await self._from_stores(self._watch.counting.generation, [content_id], newest=True)
+        read = found[content_id]
+        return None if read is None or read.is_stale else read
 
     def tapped(self, content_id: str) -> None:
         """Somebody has tapped a content, so it will not stay unknown."""
@@ -145,7 +130,7 @@ class Reader:
     ) -> dict[str, Read | None]:
         if generation is None:
             return dict.fromkeys(content_ids, self._nothing())
-        counting, now = self._watch.counting, self._now()
+        counting = self._watch.counting
         try:
             ask = self._cache.read_primary if newest else self._cache.read
             cached = await ask(generation, content_ids)
@@ -153,9 +138,7 @@ class Reader:
         except Away:
             cached, is_up = dict.fromkeys(content_ids), False
         found: dict[str, Read | None] = {
-            content_id: Read(counts, "redis", counting, now)
-            for content_id, counts in cached.items()
-            if counts is not None
+            content_id: Read(counts, "redis", counting) for content_id, counts in cached.items() if counts is not None
         }
         misses = [content_id for content_id, counts in cached.items() if counts is None]
         if misses:
@@ -190,10 +173,10 @@ class Reader:
     async def _load(self, generation: int, wanted: dict[str, asyncio.Future[Read]], *, fill: bool) -> None:
         try:
             token, ours = await self._claim(generation, list(wanted)) if fill else ("", [])
-            counting, now = self._watch.counting, self._now()
+            counting = self._watch.counting
             totals = await self._record.totals(generation, list(wanted))
             for content_id, future in wanted.items():
-                future.set_result(Read(held(totals[content_id]), "cassandra", counting, now))
+                future.set_result(Read(held(totals[content_id]), "cassandra", counting))
             if known := {content_id: totals[content_id] for content_id in ours if totals[content_id]}:
                 with suppress(Away):
                     await self._cache.load(generation, known, token)
@@ -228,4 +211,4 @@ class Reader:
     def _nothing(self) -> Read | None:
         """What there is without a generation: nothing has been counted, or that is not known yet."""
         counting = self._watch.counting
-        return Read(held(()), "cassandra", counting, self._now()) if counting.is_known else None
+        return Read(held(()), "cassandra", counting) if counting.is_known else None

@@ -27,7 +27,8 @@ class Impatient(HttpToolsProtocol):
 
     timeout_s = 10.0
     _patience: asyncio.TimerHandle | None = None
-    _head_bytes: int | None = 0  # None while a request's body comes
+    _head_bytes = 0  # of a request whose head has not ended
+    _in_head = False
 
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401  uvicorn's transport is a union
         """A client has connected."""
@@ -38,7 +39,7 @@ class Impatient(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Some of a request has come."""
         super().data_received(data)
-        if self._head_bytes is not None:
+        if self._in_head:
             self._head_bytes += len(data)
             if self._head_bytes > _MOST_HEAD_BYTES:
                 self.transport.abort()
@@ -48,19 +49,19 @@ class Impatient(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A request begins."""
         super().on_message_begin()
+        self._in_head, self._head_bytes = True, 0
         scope: dict[str, Any] = self.scope  # type: ignore[assignment]
         scope[ABORT] = self.transport.abort
         self._wait()
 
     def on_headers_complete(self) -> None:
         """Its head is there."""
-        self._head_bytes = None
+        self._in_head = False
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         """All of it is there."""
         self._stop_waiting()
-        self._head_bytes = 0
         super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -6,7 +6,7 @@ clock. What `user_likes` and the server itself know of the last tap counts alway
 outranked when Redis is back.
 
     tap:{<n>:<user>}:<content> hash: t, time of the last tap in ms; p, the token of what is pending; r, the register of
-                             the last tap that Kafka has
+                               the last tap that Kafka has
     idem:{<n>:<user>}:<key>    what an Idempotency-Key stands for: fingerprint, event id and time, joined by spaces
 """
 

@@ -14,14 +14,14 @@ import threading
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 from cachetools import LRUCache
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from connectors.kafka.client import counts_topic
-from pipelines.domain.counter import PnCount, RegionTotal, newer
+from pipelines.domain.counter import RegionTotal, newer
 from serving.producer import kafka_options
 
 if TYPE_CHECKING:
@@ -256,7 +256,9 @@ class Hub:
             if message.error() is not None or value is None:
                 continue
             try:
-                totals.append((total_of(value), message.partition() or 0, message.offset() or 0))
+                totals.append(
+                    (RegionTotal.from_message(orjson.loads(value)), message.partition() or 0, message.offset() or 0)
+                )
             except (ValueError, KeyError, TypeError) as error:
                 _LOG.warning("a message of %s is none: %r", message.topic(), error)
         if totals:
@@ -279,13 +281,6 @@ class _Changes(LRUCache[str, dict[int, int]]):
         for partition, offset in changed.items():
             self.forgotten[partition] = max(offset, self.forgotten.get(partition, 0))
         return content_id, changed
-
-
-def total_of(value: bytes) -> RegionTotal:
-    """A message of `content-counts`."""
-    fields: dict[str, Any] = orjson.loads(value)
-    pn = PnCount(fields["likes_p"], fields["likes_n"], fields["dislikes_p"], fields["dislikes_n"])
-    return RegionTotal(fields["content_id"], fields["region"], pn, fields["version"], fields["as_of_ms"])
 
 
 def parse_event_id(text: str) -> tuple[int, Place] | None:

@@ -123,7 +123,7 @@ class EventStream(Response):
         events = []
         for content_id in content_ids:
             totals = subscriber.regions[content_id].values()
-            read = Read(held(totals), "memory", counting, now, is_stale=content_id in stale)
+            read = Read(held(totals), "memory", counting, is_stale=content_id in stale)
             data = orjson.dumps(count(content_id, read, None, now)).decode()
             events.append(f"event: count\ndata: {data}\n\n")
         events[-1] = f"id: {self._service.hub.event_id(subscriber.place)}\n{events[-1]}"

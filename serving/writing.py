@@ -14,7 +14,7 @@ from pipelines.domain import register as registers
 from pipelines.domain.register import Reaction
 from serving import pending as pendings
 from serving.dependency import Away
-from serving.hot import HotItems
+from serving.hot import WINDOW_S, HotItems
 from serving.pending import UNSURE, BadToken, Pending
 from serving.problems import Problem, unavailable
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from serving.watch import Watch
 
 _ACTIONS = {Reaction.LIKE: "LIKE", Reaction.DISLIKE: "DISLIKE", Reaction.NONE: "UNLIKE"}
-_HOT_WINDOW_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,7 @@ class Writer:
         self._reader = reader
         self._watch = watch
         now = asyncio.get_running_loop().time()
-        self.hot = HotItems(settings.serve.hot_writes_per_s, _HOT_WINDOW_S, now)
+        self.hot = HotItems(settings.serve.hot_writes_per_s, WINDOW_S, now)
 
     async def react(
         self, who: Identity, content_id: str, reaction: Reaction, *, key: str | None, token: str | None

@@ -9,7 +9,7 @@ in place of the vector's component-wise maximum, because a replay may count less
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipelines.domain import register as registers
 from pipelines.domain.bounds import SIGNED_64_MAX, PartOverflow
@@ -144,6 +144,12 @@ class RegionTotal:
             "version": self.version,
             "as_of_ms": self.as_of_ms,
         }
+
+    @classmethod
+    def from_message(cls, fields: Mapping[str, Any]) -> RegionTotal:
+        """The total that such an object is of. Raises KeyError where a field is missing."""
+        pn = PnCount(fields["likes_p"], fields["likes_n"], fields["dislikes_p"], fields["dislikes_n"])
+        return cls(fields["content_id"], fields["region"], pn, fields["version"], fields["as_of_ms"])
 
 
 def newer(left: RegionTotal, right: RegionTotal) -> RegionTotal:

@@ -63,6 +63,11 @@ def test_summed() -> None:
     assert summed([total("us", 9, 5, 70), total("eu", 1, 6, 60)]) == ContentTotal(PnCount(10), 6, 70)
 
 
+def test_a_message_comes_back_as_the_total_that_it_is_of() -> None:
+    sent = total("us", 9, Version(3, 2, 1).pack(), 70)
+    assert RegionTotal.from_message(sent.message()) == sent
+
+
 def test_message_names_the_generation() -> None:
     message = total("us", 9, Version(3, 2, 1).pack(), 70).message()
     assert message["generation"] == 3
