@@ -35,7 +35,7 @@ _NOT_YET = "\N{EN DASH}"
 def browser() -> Iterator[Browser]:
     found = next((path for name in _BROWSERS if (path := shutil.which(name))), None)
     if found is None:
-        assert "LIKES_NEEDS_BROWSER" not in os.environ, f"none of {', '.join(_BROWSERS)} is installed"
+        assert "REQUIRE_BROWSER" not in os.environ, f"none of {', '.join(_BROWSERS)} is installed"
         pytest.skip(f"none of {', '.join(_BROWSERS)} is installed")
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=found, args=_FLAGS)
