@@ -116,7 +116,7 @@ class TogetherRedis(redis.asyncio.Redis):  # type: ignore[misc, type-arg, unused
     def __init__(self, *args: Any, timeout_s: float = 1.0, **kwargs: Any) -> None:  # noqa: ANN401
         super().__init__(*args, **kwargs)
         self.timeout_s = timeout_s
-        self._batches: Batches[_Command, Any] = Batches(self._send_all, most=_COMMANDS)
+        self._batches: Batches[_Command, Any] = Batches(self._send_all, most=_COMMANDS, flights=1)
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401
         """The answer to a command, as redis-py has it.

@@ -135,8 +135,8 @@ class Stamps:
         self._client = client(settings, settings.redis.url.get_secret_value())
         self._stamp = self._client.register_script(_STAMP)
         self._keep = self._client.register_script(_KEEP)
-        self._stamping: Batches[_Asked, list[str]] = Batches(self._stamp_all, most=_TOGETHER)
-        self._keeping: Batches[tuple[str, int, str, str], None] = Batches(self._keep_all, most=_TOGETHER)
+        self._stamping: Batches[_Asked, list[str]] = Batches(self._stamp_all, most=_TOGETHER, flights=1)
+        self._keeping: Batches[tuple[str, int, str, str], None] = Batches(self._keep_all, most=_TOGETHER, flights=1)
         self._taps: TTLCache[tuple[str, str], _Tap] = TTLCache(_REMEMBERED, _TAP_LIFE_S)
         # What keys stand for that were first seen while Redis was away.
         self._keys: TTLCache[tuple[str, str], tuple[str, str, int]] = TTLCache(_REMEMBERED, self._keys_live_s)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import signal
+import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -16,6 +20,7 @@ from connectors.cassandra import ensure_schema, open_session
 from connectors.kafka import end_offsets, ensure_topics
 from deploy.flink.local_stack import Stack
 from pipelines.settings import Settings, load_settings
+from tests.exactness import whole_topic
 from tests.jobs import run_bounded
 from tests.serving.conftest import FAST, SECRET, Serve, Served, bearer
 from tests.serving.stores import live_generation, write
@@ -24,6 +29,7 @@ from tests.support import Likes, wait_until
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 LIKE = {"reaction": "LIKE"}
+_TAPPING, _READING = 12, 4
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +114,67 @@ def test_both_stores_away_is_stale_and_says_so(place: tuple[Served, Settings], o
             process.send_signal(signal.SIGCONT)
     wait_until(served.is_ready, 60)
     wait_until(lambda: counts(served, "never-read")["counts"][0]["likes"] == 0, 30)
+
+
+def test_each_away_in_turn_under_load_loses_no_tap_and_counts_none_twice(
+    place: tuple[Served, Settings], own_stack: Stack, likes: Likes
+) -> None:
+    served, settings = place
+    ends, users = threading.Event(), itertools.count()
+    with ThreadPoolExecutor(_TAPPING + _READING) as threads:
+        tapping = [threads.submit(_tap_until, ends, served.url, users) for _ in range(_TAPPING)]
+        reading = [threads.submit(_read_until, ends, served.url) for _ in range(_READING)]
+        try:
+            for name in ("redis", "cassandra", "kafka"):
+                process = psutil.Process(own_stack.services()[name].pid or 0)
+                process.send_signal(signal.SIGSTOP)
+                try:
+                    wait_until(lambda name=name: is_down(served, name), 60, what=f"{name} to be missed")  # type: ignore[misc]
+                finally:
+                    process.send_signal(signal.SIGCONT)
+                wait_until(served.is_ready, 60, what=f"{name} to be back")
+        finally:
+            ends.set()
+        acknowledged = {user for done in tapping for user in done.result()}
+        answers = sum((done.result() for done in reading), Counter[str]())
+    assert acknowledged
+    assert answers["fresh"]
+    assert answers["degraded"]
+    events = [json.loads(record.value or b"") for record in whole_topic(settings, settings.kafka.events_topic)]
+    logged = {event["user_id"] for event in events if event["content_id"] == "busy"}
+    assert acknowledged <= logged
+    run_bounded(likes, settings)
+    wait_until(lambda: counts(served, "busy")["counts"][0]["likes"] == len(logged), 30, what="every tap, once")
+
+
+def _tap_until(ends: threading.Event, url: str, users: Iterator[int]) -> set[str]:
+    """Likes by ever new users, each again until it is acknowledged or refused for good."""
+    acknowledged = set[str]()
+    with httpx.Client(base_url=url, timeout=30.0) as client:
+        while not ends.is_set():
+            user = f"busy{next(users)}"
+            headers = {**bearer(user), "Idempotency-Key": "the tap"}
+            while not ends.is_set():
+                answer = client.put("/v1/reactions/busy", json=LIKE, headers=headers)
+                assert answer.status_code in {202, 503}, answer.text
+                if answer.status_code == 202:
+                    acknowledged.add(user)
+                    break
+    return acknowledged
+
+
+def _read_until(ends: threading.Event, url: str) -> Counter[str]:
+    """Reads of counts that do not change: whatever is served as fresh is right."""
+    answers = Counter[str]()
+    with httpx.Client(base_url=url, timeout=30.0) as client:
+        while not ends.is_set():
+            answer = client.get("/v1/counts", params={"id": ["v1", "v2", "v3"]})
+            assert answer.status_code == 200, answer.text
+            body = answer.json()
+            for entry, right in zip(body["counts"], (5, 6, 7), strict=True):
+                assert entry["stale"] or entry["likes"] == right, entry
+            answers["degraded" if body["degraded"] else "fresh"] += 1
+    return answers
 
 
 def test_who_starts_without_cassandra_does_not_take_that_for_zeros(

@@ -59,6 +59,8 @@ LIKE = {"reaction": "LIKE"}
         ("GET", "/v1/stream?ids=", {}, 400, "bad_id"),
         ("GET", "/v1/nothing", {}, 404, "http_error"),
         ("POST", PUT, {}, 405, "http_error"),
+        ("GET", "/v1/reactions/v1", {}, 405, "http_error"),
+        ("DELETE", "/v1/counts?ids=v1", {}, 405, "http_error"),
     ],
 )  # fmt: skip
 def test_refusals(served: Served, method: str, path: str, options: dict[str, object], status: int, title: str) -> None:
@@ -100,6 +102,37 @@ def test_the_limits_are_named(serve: Serve, service_settings: Callable[..., Sett
         assert answers[3].json()["title"] == "rate_limited"
         assert running.client.put(PUT, json=LIKE, headers=bearer("another")).status_code == 202
         assert running.metric("likes_rate_limited_total", limit="user") == 2
+
+
+def test_an_address_is_the_peers_own_unless_a_trusted_proxy_says_otherwise(
+    serve: Serve, service_settings: Callable[..., Settings]
+) -> None:
+    def statuses(running: Served, *forwarded: str) -> list[int]:
+        clients = [{**bearer(f"u{number}"), "X-Forwarded-For": address} for number, address in enumerate(forwarded)]
+        return [running.client.put(PUT, json=LIKE, headers=headers).status_code for headers in clients]
+
+    limit = {"address_per_minute": 6, "address_burst": 2}
+    with serve(service_settings(limit=limit)) as running:
+        assert statuses(running, "192.0.2.1", "192.0.2.2", "192.0.2.3") == [202, 202, 429]
+    with serve(service_settings(limit=limit, serve={"trusted_proxies": "127.0.0.1"})) as running:
+        assert statuses(running, "192.0.2.1", "192.0.2.2", "192.0.2.3") == [202, 202, 202]
+        # What a client writes itself stands before what the proxy adds.
+        assert statuses(running, "198.51.100.9, 192.0.2.1", "198.51.100.8, 192.0.2.1") == [202, 429]
+
+
+def test_head_is_get_without_a_body(served: Served) -> None:
+    for path in ("/", "/healthz", "/v1/counts?ids=v1", "/v1/counts/v1", "/metrics", "/v1/counts"):
+        head, get = served.client.head(path), served.client.get(path)
+        assert (head.status_code, head.headers["content-type"]) == (get.status_code, get.headers["content-type"])
+        assert head.content == b""
+        assert int(head.headers["content-length"]) > 0
+    assert served.client.head("/v1/stream?ids=v1").status_code == 405
+
+
+def test_of_two_values_of_one_name_the_last_counts_as_in_an_event(served: Served) -> None:
+    body = b'{"reaction": "LIKE", "reaction": "NONE"}'
+    answer = served.client.put(PUT, content=body, headers=bearer("twice"))
+    assert (answer.status_code, answer.json()["reaction"]) == (202, "NONE")
 
 
 def test_clients_that_dawdle_are_disconnected(served: Served) -> None:
