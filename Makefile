@@ -5,6 +5,8 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
+# Of tests: each starts a stack of its own, about 2 GB. While one waits for a service the other computes.
+WORKERS ?= 2
 
 # Stamps are named by content, so a second run does nothing and a changed file does just its own step.
 LOCK_STAMP := $(VENV)/.locked-$(shell cksum < requirements.lock | tr ' ' -)
@@ -23,7 +25,7 @@ demo: setup ## start everything, replay a real reaction log, watch the counts (A
 	@$(BIN)/likes demo $(ARGS)
 
 test: setup ## every test, on services that they start themselves (ARGS="tests/unit -k register")
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 lint: setup ## ruff check, ruff format --check, mypy --strict
 	$(BIN)/ruff check .

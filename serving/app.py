@@ -16,34 +16,28 @@ from collections.abc import Callable, Coroutine
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlsplit
 
-import orjson
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute, APIRouter
-from fastapi.staticfiles import StaticFiles
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import ValidationError
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 
-from pipelines.domain.events import refusal_of_id
 from pipelines.domain.register import Reaction
-from serving import pending as pendings
+from serving.asked import answered, check_id, content_ids, tokens_by_content
 from serving.counts import count, reaction_name
 from serving.dependency import Away
 from serving.guard import Guard, Quick
-from serving.identity import Identity, Verifier, development_token
-from serving.models import AcceptedOut, CountOut, CountsOut, OperationsOut, ProblemOut, ReactionIn, ReadinessOut
-from serving.page import PAGE, SECURITY
-from serving.pending import BadToken, Pending
+from serving.identity import Identity, Verifier
+from serving.models import AcceptedOut, CountOut, CountsOut, ProblemOut, ReactionIn
+from serving.operations import add_operations, add_page
 from serving.problems import Problem, unauthorized, unavailable
 from serving.service import Service
 from serving.streaming import EventStream
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
     from pipelines.settings import Settings
@@ -72,7 +66,6 @@ _KEY = {
     "description": "Makes a retry the same event.",
 }
 _PROBLEMS: dict[int | str, dict[str, Any]] = {status: {"model": ProblemOut} for status in (400, 401, 413, 422, 503)}
-_HERE = {"127.0.0.1", "localhost", "::1"}
 _TWICE: dict[str, tuple[ReactionName, ReactionName]] = {"like": ("LIKE", "NONE"), "dislike": ("DISLIKE", "NONE")}
 
 
@@ -133,8 +126,8 @@ def create_app(settings: Settings, verifier: Verifier, dev_folder: Path | None =
     _describe_tokens(app)
     _add_errors(app)
     quick = [_add_writes(app, verifier), _add_reads(app, verifier, settings)]
-    _add_operations(app)
-    _add_page(app, settings, dev_folder)
+    add_operations(app)
+    add_page(app, settings, dev_folder)
     return Guard(app, settings.serve, quick)
 
 
@@ -179,11 +172,11 @@ def _add_writes(app: FastAPI, verifier: Verifier) -> Quick:
 
     async def react(request: Request, who: Identity, content_id: str, wanted: ReactionName) -> Response:
         service: Service = request.app.state.service
-        _check_id(content_id)
+        check_id(content_id)
         key = request.headers.get("idempotency-key")
         if key is not None and not 1 <= len(key) <= _MOST_KEY_CHARACTERS:
             raise Problem(400, "bad_key", f"an Idempotency-Key has 1 to {_MOST_KEY_CHARACTERS} characters")
-        tokens = _tokens(request)
+        tokens = tokens_by_content(request)
         address = request.client.host if request.client else "unknown"
         await service.limits.check("address", address)
         headers = await service.limits.check("user", who.user_id)
@@ -194,7 +187,7 @@ def _add_writes(app: FastAPI, verifier: Verifier) -> Quick:
             key=key,
             token=tokens[content_id].token() if content_id in tokens else None,
         )
-        return _json(
+        return answered(
             {
                 "event_id": accepted.event_id,
                 "content_id": content_id,
@@ -256,7 +249,7 @@ def _add_reads(app: FastAPI, verifier: Verifier, settings: Settings) -> Quick:
     async def answer(request: Request, content_ids: Sequence[str]) -> tuple[list[dict[str, object]], bool]:
         service: Service = request.app.state.service
         who = verifier.identity(request.headers.get("authorization"))
-        tokens = _tokens(request)
+        tokens = tokens_by_content(request)
         # A replica may be behind what is known to be counted.
         from_stores = bool(tokens and settings.serve.redis_replica.get_secret_value())
         found = await service.reader.read(list(dict.fromkeys(content_ids)), from_stores=from_stores)
@@ -276,16 +269,16 @@ def _add_reads(app: FastAPI, verifier: Verifier, settings: Settings) -> Quick:
     @router.get("/v1/counts", response_model=CountsOut, responses=_PROBLEMS, openapi_extra=extra)
     async def get_counts(request: Request) -> Response:
         """Counts of some contents, and with a token what the user thinks of each."""
-        counts, degraded = await answer(request, _ids(request, settings))
+        counts, degraded = await answer(request, content_ids(request, settings))
         if counts and all(entry["source"] == "none" for entry in counts):
             raise unavailable("neither Redis nor Cassandra")
-        return _json({"counts": counts, "degraded": degraded})
+        return answered({"counts": counts, "degraded": degraded})
 
     @router.get("/v1/stream", responses={**_PROBLEMS, 200: {"content": {"text/event-stream": {}}}}, openapi_extra=extra)
     async def get_stream(request: Request) -> Response:
         """Counts of some contents as they change: server-sent events of type `count`."""
         service: Service = request.app.state.service
-        ids = list(dict.fromkeys(_ids(request, settings)))
+        ids = list(dict.fromkeys(content_ids(request, settings)))
         address = request.client.host if request.client else "unknown"
         if not service.hub.enter(address):
             raise Problem(503, "too_many_streams", "there are as many streams as are allowed", {"Retry-After": "30"})
@@ -297,11 +290,11 @@ def _add_reads(app: FastAPI, verifier: Verifier, settings: Settings) -> Quick:
     async def get_count(request: Request) -> Response:
         """The same of one content."""
         content_id = request.path_params["content_id"]
-        _check_id(content_id)
+        check_id(content_id)
         (entry,), _ = await answer(request, [content_id])
         if entry["source"] == "none":
             raise unavailable("neither Redis nor Cassandra")
-        return _json(entry)
+        return answered(entry)
 
     app.include_router(router)
     return Quick("GET", "/v1/counts", "", get_counts)
@@ -312,109 +305,3 @@ async def _registers(service: Service, who: Identity, content_ids: Sequence[str]
         return await service.record.registers(who.user_id, list(dict.fromkeys(content_ids)))
     except Away:
         return None
-
-
-def _add_operations(app: FastAPI) -> None:
-    def dependencies(service: Service) -> dict[str, dict[str, object]]:
-        standings = {name: dependency.standing for name, dependency in service.dependencies.items()}
-        return {
-            name: {"up": it.up, "detail": it.detail, "since_ms": round(it.since_s * 1000)}
-            for name, it in standings.items()
-        }
-
-    @app.get("/healthz")
-    async def get_health() -> dict[str, str]:
-        """Whether the process answers."""
-        return {"status": "ok"}
-
-    @app.get("/readyz", response_model=ReadinessOut, responses={503: {"model": ReadinessOut}})
-    async def get_readiness(request: Request) -> Response:
-        """Whether taps are taken and counts can be read; `dependencies` says which service is away."""
-        service: Service = request.app.state.service
-        found = dependencies(service)
-        stores = found["redis"]["up"] or found["cassandra"]["up"]
-        ready = bool(found["kafka"]["up"] and stores and service.watch.counting.is_known)
-        return _json({"ready": ready, "dependencies": found}, 200 if ready else 503)
-
-    @app.get("/metrics", include_in_schema=False)
-    async def get_metrics() -> Response:
-        return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
-
-    @app.get("/v1/operations", response_model=OperationsOut)
-    async def get_operations(request: Request) -> Response:
-        """How the counting does, as of a second ago."""
-        service: Service = request.app.state.service
-        counting = service.watch.counting
-        age_s = counting.staleness_s(time.monotonic())
-        return _json(
-            {
-                "generation": counting.generation,
-                "events": sum(counting.ends.values()),
-                "events_per_s": round(counting.events_per_s, 1),
-                "lag": counting.lag,
-                "staleness_ms": None if age_s is None else round(age_s * 1000),
-                "dead_letters": counting.dead_letters,
-                "hot_reads": _hot(service.reader.hot.hottest()),
-                "hot_writes": _hot(service.writer.hot.hottest()),
-                "streams": service.hub.clients,
-                "dependencies": dependencies(service),
-            }
-        )
-
-
-def _add_page(app: FastAPI, settings: Settings, dev_folder: Path | None) -> None:
-    @app.get("/", include_in_schema=False)
-    async def get_page() -> Response:
-        return Response((PAGE / "index.html").read_bytes(), media_type="text/html; charset=utf-8", headers=SECURITY)
-
-    app.mount("/page", StaticFiles(directory=PAGE))
-    if dev_folder is None:
-        return
-    folder = dev_folder
-
-    @app.post("/dev/token/{user_id}", include_in_schema=False)
-    async def post_token(request: Request, user_id: str) -> dict[str, str]:
-        # Another page, or a name that somebody lets point here, is not this page.
-        host, origin = request.headers.get("host", ""), request.headers.get("origin")
-        if urlsplit(f"//{host}").hostname not in _HERE or (origin is not None and urlsplit(origin).netloc != host):
-            raise Problem(403, "not_here", "development tokens are for the page of this machine")
-        _check_id(user_id, "user_id")
-        return {"token": development_token(settings, folder, user_id, time.time())}
-
-
-def _hot(items: dict[str, float]) -> list[dict[str, object]]:
-    return [{"content_id": item, "per_s": round(per_s, 1)} for item, per_s in list(items.items())[:20]]
-
-
-def _ids(request: Request, settings: Settings) -> list[str]:
-    query = request.query_params
-    ids = [part for text in query.getlist("ids") for part in text.split(",")] + query.getlist("id")
-    if not ids:
-        raise Problem(400, "no_ids", "say which contents: ?ids=v1,v2")
-    if len(ids) > settings.serve.max_ids:
-        raise Problem(400, "too_many_ids", f"at most {settings.serve.max_ids} ids in one request")
-    for content_id in ids:
-        _check_id(content_id)
-    return ids
-
-
-def _check_id(content_id: str, name: str = "content_id") -> None:
-    if refusal := refusal_of_id(content_id, name):
-        raise Problem(400, "bad_id", refusal)
-
-
-def _tokens(request: Request) -> dict[str, Pending]:
-    header = request.headers.get("read-your-write")
-    found: dict[str, Pending] = {}
-    for text in header.split(",") if header else ():
-        try:
-            pending = pendings.parse(text.strip())
-        except BadToken as error:
-            raise Problem(400, "bad_token", f"Read-Your-Write: {error}") from None
-        found[pending.content_id] = pending
-    return found
-
-
-def _json(document: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    all_headers = {"Cache-Control": "no-store", **(headers or {})}
-    return Response(orjson.dumps(document), status, all_headers, "application/json")

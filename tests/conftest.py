@@ -13,7 +13,7 @@ import redis
 
 from deploy.flink.local_stack import Stack
 from pipelines.settings import Settings, load_settings
-from tests.support import CLI, ROOT, FreshSettings, Likes, cli_environment
+from tests.support import CLI, ROOT, FreshSettings, Likes, cli_environment, running_stack
 
 _REDIS_DATABASES = 16
 # Started in the background by a shell, we would ignore interrupts and so would everything that we start.
@@ -23,12 +23,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """Kafka, Cassandra and Redis on free ports, with nothing in them; gone afterwards, whatever happens."""
-    started = Stack(tmp_path_factory.mktemp("stack"))
-    try:
-        started.up(print)
+    with running_stack(tmp_path_factory.mktemp("stack")) as started:
         yield started
-    finally:
-        started.down(purge=True)
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Protocol, TypeVar
@@ -45,6 +46,17 @@ def wait_until(predicate: Callable[[], T], deadline_s: float = 30.0, *, what: st
         assert time.monotonic() < deadline, f"not within {deadline_s:g} s: {what or predicate!r}"
         time.sleep(0.05)
     return found
+
+
+@contextmanager
+def running_stack(folder: Path) -> Iterator[Stack]:
+    """Kafka, Cassandra and Redis on free ports, with nothing in them; gone afterwards, whatever happens."""
+    started = Stack(folder)
+    try:
+        started.up(print)
+        yield started
+    finally:
+        started.down(purge=True)
 
 
 def cli_environment(stack: Stack, settings: Settings | None = None) -> dict[str, str]:

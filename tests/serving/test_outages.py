@@ -24,7 +24,7 @@ from tests.exactness import whole_topic
 from tests.jobs import run_bounded
 from tests.serving.conftest import FAST, SECRET, Serve, Served, bearer
 from tests.serving.stores import live_generation, write
-from tests.support import Likes, wait_until
+from tests.support import Likes, running_stack, wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -35,12 +35,8 @@ _TAPPING, _READING = 12, 4
 @pytest.fixture(scope="module")
 def own_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """Services that may be stopped."""
-    stack = Stack(tmp_path_factory.mktemp("own-stack"))
-    try:
-        stack.up(print)
+    with running_stack(tmp_path_factory.mktemp("own-stack")) as stack:
         yield stack
-    finally:
-        stack.down(purge=True)
 
 
 @pytest.fixture(scope="module")
